@@ -125,6 +125,7 @@ if TYPE_CHECKING:
         TransportError,
         UnsupportedVersion,
         UpstreamUnavailable,
+        UrlElicitationRequired,
     )
     from hubbub.hub.config import UpstreamConfig
     from hubbub.hub.hub import Hub
@@ -394,6 +395,7 @@ __all__ = [
     "UnsupportedVersion",
     "UpstreamConfig",
     "UpstreamUnavailable",
+    "UrlElicitationRequired",
     "View",
     "ViewSettings",
     "__version__",
@@ -440,7 +442,7 @@ _MODULES = {
         "ProtocolVersionNotSupported QuotaExceeded RateLimited ReconnectsExceeded RemoteError RequestError "
         "ResourceExpired ResourceNotFound ResponseTooLarge SecretDenied SecretUnavailable SessionLost SessionNotFound "
         "SessionRequired SettingsError StoreConflict StoreFailed TooManyCalls ToolError ToolFailure ToolNotFound "
-        "TransportClosed TransportError UnsupportedVersion UpstreamUnavailable"
+        "TransportClosed TransportError UnsupportedVersion UpstreamUnavailable UrlElicitationRequired"
     ),
     "hubbub.hub.config": "UpstreamConfig",
     "hubbub.hub.hub": "Hub",

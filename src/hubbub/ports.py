@@ -255,7 +255,7 @@ class TenantDirectory(Protocol):
 class Gate(Protocol):
     """Admits and authenticates requests."""
 
-    def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
+    def admit_nowait(self, headers: Headers, path: str = "") -> Principal | Refusal | None:
         """The caller or a refusal, if it is known without waiting; None if `__call__` must decide."""
 
     async def __call__(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:

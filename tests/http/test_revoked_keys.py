@@ -88,6 +88,31 @@ async def test_revocation_answers_a_running_call_without_a_stream_with_401(tmp_p
         assert answer.header("www-authenticate") is not None
 
 
+async def test_a_revoked_key_is_refused_on_a_connection_on_which_it_was_accepted(tmp_path: Path) -> None:
+    async with two_callers(tmp_path) as (instance, ring, ada, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", instance.site.port)
+        key = "".join(f"{name}: {value}\r\n" for name, value in ada.items())
+        repeated = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}Content-Length: 0\r\n\r\n".encode()
+
+        async def read_status() -> int:
+            writer.write(repeated)
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            await reader.readexactly(int(length))
+            return int(head.split()[1])
+
+        try:
+            assert [await read_status() for _ in range(3)] == [200, 200, 200]
+            ring.revoke("ada")
+            async with asyncio.timeout(TIMEOUT_S):
+                while await read_status() == 200:
+                    await asyncio.sleep(0.02)
+            assert await read_status() == 401
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+
 async def test_revocation_closes_a_websocket_as_a_policy_violation(tmp_path: Path) -> None:
     async with two_callers(tmp_path) as (instance, ring, ada, bob):
         address = f"ws://127.0.0.1:{instance.site.port}/mcp-ws"

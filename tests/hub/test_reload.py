@@ -130,6 +130,23 @@ async def test_settings_that_need_a_restart_are_reported_and_the_others_applied(
         await wait_until(lambda: not front.hub.reload_state.needs_restart)  # type: ignore[union-attr]
 
 
+async def test_changes_of_oauth_need_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "hubbub.toml"
+    oauth = "[oauth]\npublic_url = 'https://hub.example.com'\n"
+    issuer = "[[oauth.issuers]]\nissuer = 'https://login.example.com'\n"
+    path.write_text(worker_section("one"))
+    async with run_file_hub(path) as (front, client):
+        await worker_tool_names(client)
+        state = front.hub.reload_state
+        assert state is not None
+        replace_file(path, worker_section("one") + oauth)
+        await wait_until(lambda: "oauth.public_url" in state.needs_restart)
+        replace_file(path, worker_section("one") + oauth + issuer)
+        await wait_until(lambda: "oauth.issuers[0]" in state.needs_restart)
+        replace_file(path, worker_section("one"))
+        await wait_until(lambda: not state.needs_restart)
+
+
 async def test_settings_of_the_hub_are_applied_without_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "hubbub.toml"
     path.write_text(worker_section("one"))

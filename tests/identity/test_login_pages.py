@@ -53,7 +53,10 @@ async def assert_nobody_is_logged_in(hub: UserHub) -> None:
     assert await hub.store.list() == []
 
 
-async def test_a_link_is_refused_to_another_user(tmp_path: Path, site: ProtectedSite) -> None:
+async def test_a_link_is_refused_to_another_user(
+    tmp_path: Path, site: ProtectedSite, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
     async with run_user_hub(tmp_path, site) as hub:
         url = await new_link(hub, "ada")
         for caller in ("bob", "beta"):
@@ -66,6 +69,8 @@ async def test_a_link_is_refused_to_another_user(tmp_path: Path, site: Protected
             page = await asyncio.to_thread(browser.submit, page, {"key": wrong})
             assert page.status == 403
             assert "unknown" in page.text
+        logged = str([vars(record) for record in caplog.records])
+        assert url.rpartition("/")[2] not in logged
         await assert_nobody_is_logged_in(hub)
 
 

@@ -54,6 +54,13 @@ async def test_a_person_is_known_by_the_token_of_each_provider(provider: Provide
     assert set(SCOPE.split()) <= set(found["scopes"])
 
 
+async def test_the_same_subject_of_two_providers_is_two_callers(
+    oidc_provider: ProviderProcess, authlib_provider: ProviderProcess, site: ProtectedSite
+) -> None:
+    names = [(await site.whoami(user_token(each, site)))["name"] for each in (oidc_provider, authlib_provider)]
+    assert names == [f"{each.issuer}#alice" for each in (oidc_provider, authlib_provider)]
+
+
 async def test_a_program_is_known_by_its_own_token(provider: ProviderProcess, site: ProtectedSite) -> None:
     token = provider.client_token(site.url)
     assert (await site.whoami(token["access_token"]))["scopes"] == ["mcp:tools"]

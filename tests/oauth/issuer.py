@@ -31,6 +31,8 @@ class TestIssuer:
         """Paths, headers and bodies."""
         self.status = 200
         self.hangs = False
+        self.body: bytes | None = None
+        """Sent instead of every document."""
 
     @property
     def paths(self) -> list[str]:
@@ -68,7 +70,7 @@ class TestIssuer:
                 await reader.read()
                 return
             status, document = self._answer(path, body)
-            data = json.dumps(document).encode()
+            data = json.dumps(document).encode() if self.body is None else self.body
             fields = f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\nConnection: close"
             writer.write(f"HTTP/1.1 {status} OK\r\n{fields}\r\n\r\n".encode() + data)
             await writer.drain()

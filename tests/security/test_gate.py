@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hubbub import Principal, SettingsError
 from hubbub.protocol.calls import ANONYMOUS
 from hubbub.protocol.http_headers import Headers, RequestTarget
-from hubbub.security.gate import SINGLE_HEADERS, EdgeSettings, Gate, Refusal, check_bind, unauthorized
+from hubbub.security.gate import SINGLE_HEADERS, EdgeSettings, Gate, KnownCaller, Refusal, check_bind, unauthorized
 
 HOST = (b"host", b"127.0.0.1:3000")
 ALICE = Principal("alice")
@@ -136,14 +136,31 @@ def test_binding_off_loopback_needs_authentication_or_insecure(host: str) -> Non
 # -- callers that are known without waiting ---------------------------------------
 
 
-class Badge:
-    """An authenticator that recognizes callers at once."""
+class Clock:
+    now = 0.0
 
-    def find_known(self, headers: Headers) -> Principal | None:
-        return ALICE if headers.get(b"authorization") == "Badge alice" else None
+    def __call__(self) -> float:
+        return self.now
+
+
+class Badge:
+    """An authenticator that recognizes callers at once, until 60, and at one path only if it is given."""
+
+    def __init__(self, path: str = "") -> None:
+        self.generation = self.lookups = 0
+        self.clock = Clock()
+        self.holders = {"Badge alice": ALICE}
+        self._path = path
+
+    def find_known(self, headers: Headers, path: str) -> KnownCaller | None:
+        self.lookups += 1
+        holder = self.holders.get(headers.get(b"authorization") or "")
+        is_valid = holder is not None and self.clock() < 60 and (not self._path or path == self._path)
+        return KnownCaller(holder, 60.0) if holder is not None and is_valid else None
 
     async def __call__(self, headers: Headers, target: RequestTarget) -> Principal | Refusal | None:
-        return self.find_known(headers) or unauthorized("unknown badge")
+        known = self.find_known(headers, target.path)
+        return unauthorized("unknown badge") if known is None else known.principal
 
 
 BADGE = (b"authorization", b"Badge alice")
@@ -153,6 +170,58 @@ def test_a_known_caller_is_admitted_without_waiting() -> None:
     gate = Gate(EdgeSettings(), [Badge()])
     assert gate.admit_nowait(Headers([HOST, BADGE])) is ALICE
     assert gate.admit_nowait(Headers([HOST, (b"authorization", b"Badge mallory")])) is None
+
+
+def test_a_known_caller_is_looked_up_once_for_requests_with_the_same_head() -> None:
+    badge, headers = Badge(), Headers([HOST, BADGE])
+    gate = Gate(EdgeSettings(), [badge])
+    assert [gate.admit_nowait(headers) for _ in range(3)] == [ALICE] * 3
+    assert badge.lookups == 1
+
+
+def test_a_known_caller_is_refused_at_once_after_a_change() -> None:
+    badge, headers = Badge(), Headers([HOST, BADGE])
+    gate = Gate(EdgeSettings(), [badge])
+    assert gate.admit_nowait(headers) is ALICE
+    badge.holders.clear()
+    badge.generation += 1
+    assert gate.admit_nowait(headers) is None
+
+
+def test_a_change_while_a_caller_is_looked_up_is_not_missed() -> None:
+    class Changing(Badge):
+        def find_known(self, headers: Headers, path: str) -> KnownCaller | None:
+            known = super().find_known(headers, path)
+            self.holders.clear()
+            self.generation += 1
+            return known
+
+    headers = Headers([HOST, BADGE])
+    gate = Gate(EdgeSettings(), [Changing()])
+    assert gate.admit_nowait(headers) is ALICE
+    assert gate.admit_nowait(headers) is None
+
+
+def test_a_caller_is_known_until_its_credential_expires() -> None:
+    badge, headers = Badge(), Headers([HOST, BADGE])
+    gate = Gate(EdgeSettings(), [badge])
+    assert gate.admit_nowait(headers) is ALICE
+    badge.clock.now += 60
+    assert gate.admit_nowait(headers) is None
+
+
+def test_a_caller_that_is_known_at_one_path_is_not_at_others() -> None:
+    headers = Headers([HOST, BADGE])
+    gate = Gate(EdgeSettings(), [Badge("/mcp")])
+    assert gate.admit_nowait(headers, "/mcp") is ALICE
+    assert gate.admit_nowait(headers, "/mcp/other") is None
+
+
+def test_a_caller_that_one_gate_knows_is_unknown_to_another() -> None:
+    headers, other = Headers([HOST, BADGE]), Badge()
+    other.holders.clear()
+    assert Gate(EdgeSettings(), [Badge()]).admit_nowait(headers) is ALICE
+    assert Gate(EdgeSettings(), [other]).admit_nowait(headers) is None
 
 
 def test_a_known_caller_with_a_wrong_host_is_refused_without_waiting() -> None:

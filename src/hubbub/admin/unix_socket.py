@@ -117,7 +117,7 @@ class _OperatorGate:
         self._edge = EdgeGate(EdgeSettings())
         self._operator = local_operator()
 
-    def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
+    def admit_nowait(self, headers: Headers, path: str = "") -> Principal | Refusal | None:
         return self._edge.check(headers) or self._operator
 
     async def __call__(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:

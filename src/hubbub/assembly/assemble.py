@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hubbub.assembly.settings_checks import refuse_foreign_flags
+from hubbub.assembly.settings_checks import read_oauth_section, refuse_foreign_flags
 from hubbub.assembly.targets import load_target
 from hubbub.assembly.tenants import apply_egress, apply_tenants, load_governance
 from hubbub.errors import SettingsError
 from hubbub.server.server import Server
-from hubbub.settings.read import has_section, read_settings
+from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import GOVERNANCE, OAUTH, PACKS, SERVERS, TENANTS, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, PACKS, SERVERS, TENANTS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -42,10 +42,7 @@ def apply_oauth(server: Server, sources: Sources) -> None:
 
     Raises: SettingsError.
     """
-    if has_section(sources, (OAUTH,)):
-        from hubbub.settings.oauth import read_oauth  # Most servers have none.
-
-        server.oauth = read_oauth(sources)
+    server.oauth = read_oauth_section(sources)
 
 
 def _assemble(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hubbub.assembly.fixed_sections import refuse_fixed_changes
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
-from hubbub.assembly.settings_checks import check_sources
+from hubbub.assembly.settings_checks import check_sources, read_oauth_section
 from hubbub.assembly.tenants import apply_egress, update_tenants
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
@@ -57,6 +57,7 @@ def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConf
     return LoadedConfig(
         config=config,
         settings=settings,
+        oauth=read_oauth_section(sources),
         files=files,
         trust_records=_trust_records(sources),
         policy_digest="" if policy_file is None else _digest_file(Path(policy_file).expanduser()),
@@ -153,7 +154,7 @@ def _make_running_hub(
         },
         hidden_keys=hidden,
         key=key.hex(),
-        description=describe_config(loaded.config, key, reloader.initial_settings),
+        description=describe_config(loaded.config, key, reloader.initial_settings, reloader.initial_oauth),
         problem=reloader.state.problem,
         socket=socket,
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hubbub.assembly.pack_discovery import PackEntry
     from hubbub.assembly.server_rules import ServerRules
     from hubbub.server.pack import Pack
+    from hubbub.settings.oauth import OAuthSettings
 
 
 def check_sources(sources: Sources) -> str:
@@ -136,13 +137,24 @@ def _check_governance(sources: Sources) -> set[str]:
     return known
 
 
+def read_oauth_section(sources: Sources) -> OAuthSettings | None:
+    """Read `[oauth]`; None if there is none, and then nothing is imported.
+
+    Raises: SettingsError.
+    """
+    if not has_section(sources, (OAUTH,)):
+        return None
+    from hubbub.settings.oauth import read_oauth
+
+    return read_oauth(sources)
+
+
 def _check_oauth(sources: Sources) -> set[str]:
     """Read the section about tokens; return the variables that belong to it."""
-    if not has_section(sources, (OAUTH,)):
+    if read_oauth_section(sources) is None:
         return set()
-    from hubbub.settings.oauth import OAuthSettings, read_oauth
+    from hubbub.settings.oauth import OAuthSettings
 
-    read_oauth(sources)
     return known_variables(OAuthSettings, (OAUTH,))
 
 

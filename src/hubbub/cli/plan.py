@@ -127,7 +127,8 @@ def _make_plan(hub: RunningHub | None, loaded: LoadedConfig) -> Plan:
         after = describe_config(loaded.config, _NO_KEY)
         # Default settings of a hub are not changes.
         return compare(ConfigDescription(hub=after.hub), after)
-    plan = compare(hub.description, describe_config(loaded.config, bytes.fromhex(hub.key), loaded.settings))
+    after = describe_config(loaded.config, bytes.fromhex(hub.key), loaded.settings, loaded.oauth)
+    plan = compare(hub.description, after)
     return _without_hidden(plan, {f"settings.{key}" for key in hub.hidden_keys})
 
 

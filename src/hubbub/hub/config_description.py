@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,6 +22,9 @@ from hubbub.settings.fields import list_settings
 from hubbub.settings.secret import Secret
 from hubbub.settings.serve import ServeSettings
 
+if TYPE_CHECKING:
+    from hubbub.settings.oauth import OAuthSettings
+
 EMPTY_LIST_TEXT: Final = "nothing"
 """How an empty list is shown."""
 _RELOADED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_profile", "tool_names"))
@@ -29,7 +32,7 @@ _RELOADED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_pro
 _NOT_SETTINGS: Final = ("secrets", "tenant")
 """Fields of a `ServerConfig` that follow from other sections; the references to secrets are in headers and env."""
 _FILE_KEYS: Final = {"chdir": "cwd"}
-_TABLE_ARRAYS: Final = ("tenants", "policy.rules", "quotas")
+_TABLE_ARRAYS: Final = ("tenants", "policy.rules", "quotas", "oauth.issuers")
 """Arrays of tables, each of which is one value: a changed rule is shown, not the whole policy."""
 _DIGEST_CHARACTERS: Final = 32
 _MAX_SHOWN_CHARACTERS: Final = 200
@@ -57,7 +60,9 @@ class ConfigDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that cannot change while the process runs."""
 
 
-def describe_config(config: HubConfig, key: bytes, settings: ServeSettings | None = None) -> ConfigDescription:
+def describe_config(
+    config: HubConfig, key: bytes, settings: ServeSettings | None = None, oauth: OAuthSettings | None = None
+) -> ConfigDescription:
     """Describe a hub; two descriptions are comparable if they were made with the same key."""
     writer = _Describer(key)
     hub = dict(writer.digest_fields(config.hub, "")) | dict(writer.digest_fields(config.lists_safe_names, "safe_names"))
@@ -67,13 +72,13 @@ def describe_config(config: HubConfig, key: bytes, settings: ServeSettings | Non
         servers={upstream.id: writer.describe_server(upstream) for upstream in config.upstreams},
         views={name: dict(writer.digest_fields(view, "")) for name, view in config.views.items()},
         hub=hub,
-        serve={} if settings is None else writer.describe_serve(settings),
+        serve={} if settings is None else writer.describe_serve(settings, oauth),
     )
 
 
-def describe_settings(settings: ServeSettings, key: bytes) -> FieldDigests:
+def describe_settings(settings: ServeSettings, key: bytes, oauth: OAuthSettings | None = None) -> FieldDigests:
     """Describe the settings that a running process cannot change."""
-    return _Describer(key).describe_serve(settings)
+    return _Describer(key).describe_serve(settings, oauth)
 
 
 class _Describer:
@@ -95,13 +100,14 @@ class _Describer:
         found.pop("id", None)
         return found
 
-    def describe_serve(self, settings: ServeSettings) -> FieldDigests:
+    def describe_serve(self, settings: ServeSettings, oauth: OAuthSettings | None) -> FieldDigests:
         fixed = (setting for setting in list_settings(ServeSettings) if setting.name not in _RELOADED)
-        return {
+        found = {
             key: field_digest
             for setting in fixed
             for key, field_digest in self.digest_fields(getattr(settings, setting.name), setting.key)
         }
+        return found | dict(self.digest_fields(oauth, "oauth"))
 
     def digest_fields(self, value: Any, path: str) -> Iterator[tuple[str, FieldDigest]]:
         if value is None:

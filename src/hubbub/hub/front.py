@@ -30,7 +30,7 @@ from hubbub.protocol.calls import Call, Caller, Principal, Reply
 from hubbub.server.client_sessions import AppLogins, ClientSessions
 from hubbub.server.connection import Connection
 from hubbub.server.methods import add_cache_hint
-from hubbub.server.public_routes import PersonLogin
+from hubbub.server.public_routes import IdentifiesPeople
 from hubbub.server.server import Server
 from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
@@ -44,12 +44,9 @@ _REMOVED_VIEW = ViewSettings(servers=())
 """Settings of a removed view: it shows nothing to clients that are still connected."""
 
 
-class Front(Server):
+class Front(Server, IdentifiesPeople):
     """The server that clients of one view of a hub see."""
 
-    base_url = ""  # where it is served; empty if that is not known
-    person_login: PersonLogin | None = None  # logs people in at this hub, if it is an authorization server
-    identify_key: Callable[[bytes], Principal | None] | None = None  # finds the principal of an API key
     _methods = METHODS
     _call_by_name = call_by_name
 

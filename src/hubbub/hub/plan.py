@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,6 +21,9 @@ from hubbub.hub.config_description import (
 )
 from hubbub.settings.hub import SERVER_LIMIT_FIELDS
 from hubbub.settings.serve import ServeSettings
+
+if TYPE_CHECKING:
+    from hubbub.settings.oauth import OAuthSettings
 
 Action: TypeAlias = Literal["add", "remove", "change"]
 Part: TypeAlias = Literal["server", "view", "hub"]
@@ -71,10 +74,16 @@ def diff(before: HubConfig, after: HubConfig) -> Plan:
     return compare(describe_config(before, key), describe_config(after, key))
 
 
-def diff_settings(before: ServeSettings, after: ServeSettings) -> tuple[Field, ...]:
+def diff_settings(
+    before: ServeSettings,
+    after: ServeSettings,
+    oauth_before: OAuthSettings | None = None,
+    oauth_after: OAuthSettings | None = None,
+) -> tuple[Field, ...]:
     """Compare the settings that a running process cannot change."""
     key = secrets.token_bytes(_KEY_BYTES)
-    return tuple(_fields(describe_settings(before, key), describe_settings(after, key)))
+    described = describe_settings(before, key, oauth_before), describe_settings(after, key, oauth_after)
+    return tuple(_fields(*described))
 
 
 def compare(before: ConfigDescription, after: ConfigDescription) -> Plan:

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -23,6 +23,9 @@ from hubbub.hub.plan import Plan, diff, diff_settings
 from hubbub.security.redact import redact
 from hubbub.settings.serve import ServeSettings
 
+if TYPE_CHECKING:
+    from hubbub.settings.oauth import OAuthSettings
+
 logger = logging.getLogger("hubbub.hub")
 
 
@@ -31,6 +34,7 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     config: HubConfig
     settings: ServeSettings
+    oauth: OAuthSettings | None = None
     files: tuple[Path, ...] = ()
     """The files that it was read from."""
     trust_records: tuple[Path, ...] = ()
@@ -88,6 +92,7 @@ class Reloader:
         """Called after each reload."""
         self.initial_settings = loaded.settings
         """The settings that are fixed for the life of the process."""
+        self.initial_oauth = loaded.oauth
         self._requested = asyncio.Event()
         self._watch_task: asyncio.Task[None] | None = None
 
@@ -131,7 +136,7 @@ class Reloader:
         self._on_reload(self)
 
     def _record_success(self, loaded: LoadedConfig, plan: Plan) -> None:
-        fixed = diff_settings(self.initial_settings, loaded.settings)
+        fixed = diff_settings(self.initial_settings, loaded.settings, self.initial_oauth, loaded.oauth)
         needs_restart = [field.key for field in fixed]
         if needs_restart and needs_restart != self.state.needs_restart:
             logger.warning("restart_needed", extra={"settings": ", ".join(needs_restart)})

@@ -37,6 +37,7 @@ class Headers:
         "_values",
         "admitting_gate",
         "has_repeated",
+        "known_caller",
         "named_call",
         "raw",
         "token_digest",
@@ -53,6 +54,8 @@ class Headers:
         self._texts: dict[bytes, str] = {}
         self.admitting_gate: object = None
         """The gate that has checked them. Requests with the same head share this object, so that it is checked once."""
+        self.known_caller: object = None
+        """The caller that the gate has recognized, so that the next request with the same head needs fewer steps."""
         self.token_digest: bytes | None = None
         """The SHA-256 of the bearer token, once it was needed."""
         self.named_call: tuple[str, str | None] | None = None

@@ -25,7 +25,7 @@ from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.scopes import ADMIN_SCOPE
-from hubbub.security.gate import NO_TARGET, unauthorized
+from hubbub.security.gate import NO_TARGET, KnownCaller, unauthorized
 from hubbub.security.key_file_editor import append_record
 from hubbub.security.key_records import (
     KEY_PATTERN,
@@ -58,6 +58,7 @@ ROTATED_KEY_GRACE_S: Final = 30.0
 MAX_REVOKED_NAMES: Final = 10_000
 """Names of removed keys that are remembered, so that their sessions are ended."""
 
+_USE_INTERVAL_S: Final = 1.0
 _BEARER_PREFIX: Final = b"bearer "
 _UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked; ask the operator of this server for a new one"
 
@@ -92,7 +93,7 @@ class ApiKeys:
         self._path = path
         self._identity = identity
         self._usage = usage
-        self._clock = clock
+        self.clock = clock
         self._monotonic = monotonic
         self._ends: dict[str, float] = {}
         self._generation = 0
@@ -104,10 +105,14 @@ class ApiKeys:
         sent = _read_key(headers)
         return None if sent is None else self.identify(sent) or unauthorized(_UNKNOWN_KEY)
 
-    def find_known(self, headers: Headers) -> Principal | None:
+    def find_known(self, headers: Headers, path: str = "") -> KnownCaller | None:
         """Return the principal of the key; None if there is no valid API key."""
         sent = _read_key(headers)
-        return None if sent is None else self.identify(sent)
+        entry = None if sent is None else self._find(sent)
+        if entry is None or entry.principal is None:
+            return None
+        # Looked up again every second, because uses are noted with that precision.
+        return KnownCaller(entry.principal, min(entry.expires_at, self.clock() + _USE_INTERVAL_S))
 
     async def recheck(self, headers: Headers) -> Principal | Refusal | None:
         """Do the same for a connection that is open: a call may finish although its key was just rotated."""
@@ -116,6 +121,10 @@ class ApiKeys:
 
     def identify(self, sent: bytes, *, is_open: bool = False) -> Principal | None:
         """Return the principal of a key; None if it is unknown or expired."""
+        entry = self._find(sent, is_open=is_open)
+        return None if entry is None else entry.principal
+
+    def _find(self, sent: bytes, *, is_open: bool = False) -> _KeyEntry | None:
         if self._monotonic() >= self._watch.check_at:
             self._watch.refresh()
         if len(sent) > bounds.CREDENTIAL_BYTES:
@@ -127,35 +136,35 @@ class ApiKeys:
         # The id is not secret; the hash is compared in constant time, even for an unknown id.
         expected = entry.digest if entry is not None else bytes(32)
         is_same = hmac.compare_digest(hashlib.sha256(sent).digest(), expected)
-        if not is_same or entry is None or (entry.ends_at if is_open else entry.expires_at) <= self._clock():
+        if not is_same or entry is None or (entry.ends_at if is_open else entry.expires_at) <= self.clock():
             return None
         if self._identity is not None and not self._is_admitted(entry, self._identity):
             return None
         if self._usage is not None:
             self._usage.note(matched[1])
-        return entry.principal
+        return entry
 
     @property
     def generation(self) -> int:
-        """Changes whenever the keys do."""
+        """Grows with every change of the keys and of the tenants."""
         if self._monotonic() >= self._watch.check_at:
             self._watch.refresh()
-        return self._generation
+        return self._generation if self._identity is None else self._generation + self._identity.tenants.generation
 
     def is_current(self, principal: str) -> bool:
         """Whether this is the name of a key that is in the file and has not expired."""
         if self._monotonic() >= self._watch.check_at:
             self._watch.refresh()
-        return self._ends.get(principal, 0.0) > self._clock()
+        return self._ends.get(principal, 0.0) > self.clock()
 
     def is_revoked(self, principal: str) -> bool:
         """Whether this is the name of a key that was removed from the file or has expired."""
         if self._monotonic() >= self._watch.check_at:
             self._watch.refresh()
         if self._identity is None:
-            return principal.startswith(PRINCIPAL_PREFIX) and self._ends.get(principal, 0.0) <= self._clock()
+            return principal.startswith(PRINCIPAL_PREFIX) and self._ends.get(principal, 0.0) <= self.clock()
         ends_at = self._ends.get(principal)
-        return principal in self._revoked_names if ends_at is None else ends_at <= self._clock()
+        return principal in self._revoked_names if ends_at is None else ends_at <= self.clock()
 
     def _is_admitted(self, entry: _KeyEntry, identity: TenantIdentity) -> bool:
         if entry.principal is None:

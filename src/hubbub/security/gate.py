@@ -9,7 +9,7 @@ What the caller may do is decided by policies, and how often by `hubbub.security
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -71,12 +71,31 @@ class RevocationSource(Protocol):
         """Whether this principal was removed from the list or has expired."""
 
 
+class KnownCaller(NamedTuple):
+    """A caller whose credential is valid."""
+
+    principal: Principal
+    usable_until: float
+    """On the clock of the authenticator: when the credential expires, or must be looked up again."""
+
+
 @runtime_checkable
 class KnownCallers(Protocol):
-    """An authenticator that recognizes most callers without waiting, whatever their requests are for."""
+    """An authenticator that recognizes most callers without waiting."""
 
-    def find_known(self, headers: Headers) -> Principal | None:
-        """Return the caller, if its credential can be checked at once and is valid; None: `__call__` must decide."""
+    @property
+    def generation(self) -> int:
+        """Grows whenever callers that were known may be so no longer."""
+
+    def clock(self) -> float:
+        """The clock of `KnownCaller.usable_until`."""
+
+    def find_known(self, headers: Headers, path: str) -> KnownCaller | None:
+        """Return the caller, if its credential can be checked at once and is valid; None: `__call__` must decide.
+
+        The outcome must hold for every request with these headers and this path: a credential that is checked
+        for each request, as a proof is, is never known.
+        """
 
 
 @runtime_checkable
@@ -85,6 +104,18 @@ class RecheckingAuthenticator(Protocol):
 
     async def recheck(self, headers: Headers) -> Principal | Refusal | None:
         """Return the caller of an open connection or a refusal; None if it has no credential of this kind."""
+
+
+class _RememberedCaller(msgspec.Struct, frozen=True):
+    """A known caller, kept with the headers that requests with the same head share."""
+
+    gate: Gate
+    path: str
+    source: KnownCallers
+    generation: int
+    """That of its source, when it was looked up."""
+    principal: Principal
+    usable_until: float
 
 
 class Gate:
@@ -130,7 +161,7 @@ class Gate:
         self, headers: Headers, client: str | None = None, target: RequestTarget = NO_TARGET
     ) -> Principal | Refusal:
         """Check the headers, then the credential. `client` is the network address, for gates that log it."""
-        outcome = self.admit_nowait(headers)
+        outcome = self.admit_nowait(headers, target.path)
         return await self.authenticate(headers, target) if outcome is None else outcome
 
     async def authenticate(self, headers: Headers, target: RequestTarget = NO_TARGET) -> Principal | Refusal:
@@ -165,8 +196,14 @@ class Gate:
             return True
         return any(isinstance(one, RevocationSource) and one.is_revoked(principal) for one in self._authenticators)
 
-    def admit_nowait(self, headers: Headers) -> Principal | Refusal | None:
+    def admit_nowait(self, headers: Headers, path: str = "") -> Principal | Refusal | None:
         """Like calling the gate, but without waiting: None if the caller must be authenticated."""
+        remembered = headers.known_caller
+        if type(remembered) is _RememberedCaller and remembered.gate is self and remembered.path == path:
+            source = remembered.source
+            if source.generation == remembered.generation and source.clock() < remembered.usable_until:
+                return remembered.principal
+            headers.known_caller = None
         if headers.admitting_gate is not self and (refusal := self.check(headers)) is not None:
             return refusal
         if not self._authenticators:
@@ -174,9 +211,11 @@ class Gate:
         raw = headers.raw
         if self._known_callers and (raw(b"x-api-key") is None or raw(b"authorization") is None):
             for authenticator in self._known_callers:
-                known = authenticator.find_known(headers)
+                generation = authenticator.generation  # before the caller is looked up, because it may change meanwhile
+                known = authenticator.find_known(headers, path)
                 if known is not None:
-                    return known
+                    headers.known_caller = _RememberedCaller(self, path, authenticator, generation, *known)
+                    return known.principal
         return None
 
     def check(self, headers: Headers, any_origin: bool = False) -> Refusal | None:

@@ -27,7 +27,7 @@ from hubbub.protocol.host_origin import is_loopback
 from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
-from hubbub.security.gate import NO_TARGET, unauthorized
+from hubbub.security.gate import NO_TARGET, KnownCaller, unauthorized
 from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, read_keys, verify_with_keys
 from hubbub.security.jwks import Fetch, FetchedKeys, FileKeys, KeySource, KeysUnavailable
 from hubbub.security.tenant_identity import TenantIdentity
@@ -128,9 +128,10 @@ class JwtVerifier:
         mapping = self._settings.claims
         if self._identity is not None:
             return make_token_principal(parse_claims(payload), mapping, self._identity)
+        name = mapping.name_prefix + claims.sub
         if mapping.scopes != DEFAULT_SCOPE_CLAIMS:
-            return Principal(claims.sub, read_scopes(parse_claims(payload), mapping.scopes))
-        return Principal(claims.sub, _scopes(claims))
+            return Principal(name, read_scopes(parse_claims(payload), mapping.scopes))
+        return Principal(name, _scopes(claims))
 
     def _check_claims(self, payload: bytes) -> _Claims:
         try:
@@ -175,6 +176,7 @@ class BearerTokens:
             raise SettingsError(
                 "jwt_keys needs two more settings: jwt_issuer (`iss` of the tokens) and jwt_audience (`aud`)"
             )
+        self.clock = clock
         self._verifier = JwtVerifier(settings, keys, identity=identity, clock=clock)
         self._verified = VerifiedTokens([self._verifier], clock)
 
@@ -200,11 +202,16 @@ class BearerTokens:
             self._verified.add(digest, verified)
         return verified.principal
 
-    def find_known(self, headers: Headers) -> Principal | None:
+    @property
+    def generation(self) -> int:
+        """Grows whenever tokens that were verified before must be verified again."""
+        return self._verified.generation
+
+    def find_known(self, headers: Headers, path: str = "") -> KnownCaller | None:
         """Return the principal of a token that was verified before."""
         digest = token_digest(headers)
         verified = None if digest is None else self._verified.find(digest)
-        return None if verified is None else verified.principal
+        return None if verified is None else KnownCaller(verified.principal, verified.usable_until)
 
 
 class VerifiedTokens:
@@ -215,11 +222,11 @@ class VerifiedTokens:
         self._only_verifier = verifiers[0] if len(verifiers) == 1 else None
         self._clock = clock
         self._tokens: OrderedDict[bytes, VerifiedToken] = OrderedDict()
-        self._generation = self._current_generation()
+        self._generation = self.generation
 
     def find(self, digest: bytes) -> VerifiedToken | None:
         """Return the token with this digest, if it is still valid."""
-        if (generation := self._current_generation()) != self._generation:
+        if (generation := self.generation) != self._generation:
             self._generation = generation
             self._tokens.clear()
         known = self._tokens.get(digest)
@@ -238,7 +245,9 @@ class VerifiedTokens:
         if len(self._tokens) > bounds.VERIFIED_TOKENS:
             self._tokens.popitem(last=False)
 
-    def _current_generation(self) -> int:
+    @property
+    def generation(self) -> int:
+        """Grows whenever tokens that were verified before must be verified again."""
         # Each only grows, so their sum changes whenever one of them does.
         only = self._only_verifier
         return sum(one.generation for one in self._verifiers) if only is None else only.generation

@@ -27,6 +27,8 @@ class ClaimMapping(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str = "tenant"
     user: str = "sub"
     scopes: tuple[str, ...] = DEFAULT_SCOPE_CLAIMS
+    name_prefix: str = ""
+    """Put before the subject in the name of the caller, if there are no tenants."""
 
 
 class InvalidClaim(TokenRefused):

@@ -20,8 +20,8 @@ class VerifiedToken(msgspec.Struct, frozen=True):
     """The only paths at which it is valid, because its audience names them; None: every path."""
     key_thumbprint: str | None = None
     """The key that it is bound to (`cnf.jkt`): only who proves to have this key may use it."""
-    is_unrestricted: bool = False
-    """Whether its bearer may send any request."""
+    is_sufficient: bool = False
+    """Whether its bearer may send any request to its paths: neither a proof nor more scopes are needed."""
 
 
 class TokenRefused(HubbubError):

@@ -7,7 +7,7 @@ that pages of any origin may use because they neither use cookies nor depend on 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -38,16 +38,15 @@ class PersonLogin(Protocol):
         """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
 
 
-@runtime_checkable
-class IdentifiesPeople(Protocol):
-    """A server with pages for people who have API keys."""
+class IdentifiesPeople:
+    """A server with pages that identify the user who opens them. The HTTP side of a server sets these attributes."""
 
-    identify_key: Callable[[bytes], Principal | None] | None
-    """Returns the principal of a key; None: there are no keys."""
-    person_login: PersonLogin | None
-    """Logs people in; None: the server is not an authorization server."""
-    base_url: str
+    base_url: str = ""
     """Where it is served; empty if that is not known."""
+    person_login: PersonLogin | None = None
+    """Logs people in; None: the server is not an authorization server."""
+    identify_key: Callable[[bytes], Principal | None] | None = None
+    """Returns the principal of an API key; None: there are no keys."""
 
 
 class PublicRoutes:

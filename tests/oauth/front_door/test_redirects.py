@@ -1,5 +1,7 @@
 """Authorization requests that must not lead anywhere, or only back to the client with an error."""
 
+import re
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,21 @@ async def test_wrong_requests_are_answered_at_the_redirect_uri(
         page = await app.open(**changes)
         assert page.url.startswith(f"{REDIRECT_URI}?"), page.text
         assert (page.query["error"], page.query["state"], page.query["iss"]) == (error, app.state, door.url)
+
+
+@pytest.mark.parametrize(("changes", "error"), ERRORS)
+async def test_wrong_requests_redirect_to_no_other_site(
+    tmp_path: Path, changes: dict[str, str | None], error: str
+) -> None:
+    """Anybody can register a client, so a link to this server would lead anywhere."""
+    async with open_door(tmp_path) as door:
+        app = await door.app(redirect_uri=WEB_REDIRECT_URI)
+        changes = {name: value and value.replace("HUB", door.url) for name, value in changes.items()}
+        page = await app.open(**changes)
+        assert (page.status, "Location" in page.headers) == (400, False)
+        assert "Test client" in page.text
+        [link] = re.findall(r'href="(https://[^"]+)"', page.text)
+        assert f"{WEB_REDIRECT_URI}?error={error}&" in unescape(link)
 
 
 @pytest.mark.parametrize("resource", ["HUB", "HUB/", "HUB/mcp", "HUB/mcp/", "HUB/mcp/view", "HUB/sse", None])

@@ -211,8 +211,8 @@ async def test_tokens_of_several_issuers_are_accepted_each_with_its_own_keys() -
         server.oauth = OAuthSettings(public_url=PUBLIC_URL, issuers=issuers)
         async with run_server(server) as running:
             protected = ProtectedSite(running.site, one, server)
-            assert await protected.whoami(one.sign(aud=AUDIENCE, sub="ada")) == "ada mcp"
-            assert await protected.whoami(two.sign(aud="hub", sub="bob")) == "bob mcp"
+            assert await protected.whoami(one.sign(aud=AUDIENCE, sub="ada")) == f"{one.url}#ada mcp"
+            assert await protected.whoami(two.sign(aud="hub", sub="ada")) == f"{two.url}#ada mcp"
             for wrong in (
                 one.sign(aud="hub"),
                 two.sign(aud=AUDIENCE),

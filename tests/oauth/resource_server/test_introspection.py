@@ -95,6 +95,16 @@ async def test_while_introspection_fails_tokens_cannot_be_checked(tmp_path: Path
         assert await protected.whoami(TOKEN) == "alice mcp"
 
 
+@pytest.mark.parametrize("body", [b"<html>maintenance</html>", b"[]", b"", b'{"active": true, "active": false}'])
+async def test_an_answer_that_is_not_an_object_says_nothing_about_the_token(tmp_path: Path, body: bytes) -> None:
+    async with run_introspecting(tmp_path) as protected:
+        assert (await protected.call(authorization="Bearer other")).status == 401
+        protected.issuer.body = body
+        assert (await protected.call(authorization=f"Bearer {TOKEN}")).status == 503
+        protected.issuer.body = None
+        assert await protected.whoami(TOKEN) == "alice mcp"
+
+
 async def test_introspection_that_hangs_ends(tmp_path: Path) -> None:
     async with run_introspecting(tmp_path) as protected:
         protected.issuer.hangs = True

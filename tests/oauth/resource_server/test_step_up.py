@@ -14,12 +14,14 @@ from tests.oauth.resource_server.sites import (
     PUBLIC_URL,
     ProtectedSite,
     parse_challenge,
+    prove,
     run_protected,
 )
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from hubbub import Server
+from hubbub.security.jose import JwtSigningKey
 
 ERAS = ("plain", "legacy", "modern")
 WRITE, ADMIN = "notes:write", "notes:admin"
@@ -94,6 +96,18 @@ async def test_a_call_that_needs_more_scopes_names_them_and_runs_nothing(era: st
         better = protected.issuer.sign(aud=AUDIENCE, scope=f"mcp {WRITE}")
         assert (await send(protected, era, better, "tools/call", call)).status == 200
         assert CALLS == ["write_note"]
+
+
+async def test_a_caller_with_a_bound_token_is_asked_for_one() -> None:
+    async with run_protected(notes(), step_up_scopes=(WRITE,)) as protected:
+        key = JwtSigningKey.generate()
+        token = protected.issuer.sign(aud=AUDIENCE, scope="mcp", cnf={"jkt": key.thumbprint})
+        response = await protected.call("write_note", authorization=f"DPoP {token}", dpop=prove(key, token))
+        assert response.status == 403
+        scheme, parameters = parse_challenge(response)
+        assert (scheme, parameters["error"], parameters["scope"]) == ("DPoP", "insufficient_scope", f"mcp {WRITE}")
+        assert "ES256" in parameters["algs"]
+        assert CALLS == []
 
 
 @pytest.mark.parametrize("is_hub", [False, True])

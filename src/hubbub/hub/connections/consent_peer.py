@@ -17,8 +17,9 @@ from hubbub.errors import HubbubError, SettingsError, ToolFailure, UrlElicitatio
 from hubbub.hub.connections import limits
 from hubbub.hub.connections.connections import Connections, Ticket
 from hubbub.hub.connections.user_logins import HubUser, UserLogins
+from hubbub.hub.upstream import Upstream
 from hubbub.oauth.errors import OAuthError, UserLoginRequired
-from hubbub.ports import Peer, Sealer
+from hubbub.ports import Sealer
 from hubbub.protocol.calls import ANONYMOUS, NO_META, Call, Caller, Notification, RawReply, Reply
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.results import InputRequired
@@ -48,8 +49,8 @@ class _Response(msgspec.Struct):
 class ConsentPeer:
     """A server at which each user logs in."""
 
-    def __init__(self, peer: Peer, logins: UserLogins, connections: Connections, sealer: Sealer) -> None:
-        self._peer = peer
+    def __init__(self, upstream: Upstream, logins: UserLogins, connections: Connections, sealer: Sealer) -> None:
+        self._upstream = upstream
         self._logins = logins
         self._connections = connections
         self._sealer = sealer
@@ -57,8 +58,16 @@ class ConsentPeer:
     async def request(self, call: Call) -> Reply:
         """Forward a call with the login of its user; without one, have the user log in.
 
-        Raises: LoginNeeded, UrlElicitationRequired, and what the peer raises.
+        Raises: LoginNeeded, UrlElicitationRequired, and what the server raises.
         """
+        try:
+            return await self._request(call)
+        except LoginNeeded as needed:
+            if call.method == "tools/call":
+                needed.has_schema = self._upstream.snapshot.has_output_schema(call.params.name)
+            raise
+
+    async def _request(self, call: Call) -> Reply:
         if call.caller.principal is ANONYMOUS:
             raise LoginNeeded(
                 self._logins.server,
@@ -71,7 +80,7 @@ class ConsentPeer:
             call = _without_answers(call)
         if self._logins.is_known_connected(user) or await self._logins.is_connected(user):
             try:
-                return await self._peer.request(call)
+                return await self._upstream.request(call)
             except UserLoginRequired:
                 pass  # The server refused the request: it was not executed.
         if call.caller.revision.rounds and call.method in _INPUT_METHODS and supports_urls(call.caller):
@@ -80,7 +89,7 @@ class ConsentPeer:
         else:
             await ask(self._connections, call, self._logins.server)
         try:
-            return await self._peer.request(call)
+            return await self._upstream.request(call)
         except UserLoginRequired as error:
             raise LoginNeeded(
                 self._logins.server, f"The server {self._logins.server} refused the login. Try again later"
@@ -88,7 +97,7 @@ class ConsentPeer:
 
     async def notify(self, note: Notification) -> None:
         """Forward a notification."""
-        await self._peer.notify(note)
+        await self._upstream.notify(note)
 
     # -- the stateless era -----------------------------------------------------------------
 

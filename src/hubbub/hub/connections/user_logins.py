@@ -314,8 +314,9 @@ class UserLogins:
         known = self._registrations.get((issuer, redirect_uri))
         if known is not None:
             return known
-        for key in await self._store.list(resource=self.resource):
-            found = await self._store.load(key) if key.issuer == issuer else None
+        keys = [key for key in await self._store.list(resource=self.resource) if key.issuer == issuer]
+        for key in keys[: limits.SEARCHED_LOGINS]:
+            found = await self._store.load(key)
             if found is not None and redirect_uri in found.registration.redirect_uris:
                 return found.registration
         return None

@@ -11,7 +11,6 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -20,7 +19,7 @@ from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.attempts import Attempts
 from hubbub.oauth.front_door.client_directory import ClientDirectory
-from hubbub.oauth.front_door.clients import Client, hash_secret, redirect_target
+from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.provider import Provider
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
@@ -38,7 +37,6 @@ from hubbub.oauth.front_door.web import (
 )
 from hubbub.ports import HttpExchange, Sealer
 from hubbub.protocol.calls import Principal
-from hubbub.protocol.host_origin import is_loopback
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE, is_scope
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
@@ -104,10 +102,14 @@ class ConsentState(msgspec.Struct, frozen=True, array_like=True):
 class PageError(HubbubError):
     """A login cannot continue; the message is shown to the person at the browser."""
 
-    def __init__(self, message: str, *, title: str = "This login cannot continue", status: int = 400) -> None:
+    def __init__(
+        self, message: str, *, title: str = "This login cannot continue", status: int = 400, return_url: str = ""
+    ) -> None:
+        """`return_url`: where the person can return to the app."""
         super().__init__(message)
         self.title = title
         self.status = status
+        self.return_url = return_url
 
 
 class AuthorizationFlow:
@@ -162,7 +164,11 @@ class AuthorizationFlow:
             check_authorization_request(parameters, client)
             request = self._read_request(parameters, redirect_uri)
         except RequestRefused as error:
-            await self._respond_to_client(exchange, redirect_uri, first(parameters, "state"), error.error, str(error))
+            url = self._error_url(redirect_uri, first(parameters, "state"), error.error, str(error))
+            if not is_local_redirect(redirect_uri):
+                # Anyone can register a client, so this would be an open redirector: RFC 9700 §4.11.
+                raise PageError(f"The app {client.name} sent a wrong request: {error}", return_url=url) from None
+            await redirect(exchange, url)
             return
         await self._start_login(exchange, request)
 
@@ -371,7 +377,6 @@ class AuthorizationFlow:
         state = self._open(exchange, _CONSENT, sealed, ConsentState)
         request = state.request
         client = await self._find_client(request.client_id, exchange)
-        parts = urlsplit(request.redirect_uri)
         view = pages.ConsentView(
             server_name=self._config.server_name,
             client_name=client.name,
@@ -380,7 +385,7 @@ class AuthorizationFlow:
             tenant=state.user.tenant,
             scopes=state.scopes,
             redirect_target=redirect_target(request.redirect_uri),
-            is_local=parts.scheme != "https" and (parts.scheme != "http" or is_loopback(parts.hostname or "")),
+            is_local=is_local_redirect(request.redirect_uri),
             resource=request.resource,
             action=self._config.url(CONSENT_PATH),
             state=sealed,
@@ -452,8 +457,11 @@ class AuthorizationFlow:
         self, exchange: HttpExchange, redirect_uri: str, state: str | None, error: str, description: str
     ) -> None:
         """Send an error to the client, through the browser; the redirect URI was checked."""
+        await redirect(exchange, self._error_url(redirect_uri, state, error, description))
+
+    def _error_url(self, redirect_uri: str, state: str | None, error: str, description: str) -> str:
         answer = {"error": error, "error_description": description, **({"state": state} if state else {})}
-        await redirect(exchange, add_parameters(redirect_uri, {**answer, "iss": self._config.issuer}))
+        return add_parameters(redirect_uri, {**answer, "iss": self._config.issuer})
 
     async def _serve(self, exchange: HttpExchange, handler: Callable[[HttpExchange], Awaitable[None]]) -> None:
         try:
@@ -469,7 +477,11 @@ class AuthorizationFlow:
 
     async def _respond_with_error(self, exchange: HttpExchange, error: PageError) -> None:
         page = pages.error_page(
-            server_name=self._config.server_name, title=error.title, message=error.message, style_url=self._style_url
+            server_name=self._config.server_name,
+            title=error.title,
+            message=error.message,
+            style_url=self._style_url,
+            return_url=error.return_url,
         )
         await respond_page(exchange, page, status=error.status)
 

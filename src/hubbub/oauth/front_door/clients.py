@@ -168,6 +168,12 @@ def redirect_target(uri: str) -> str:
     return (parts.hostname or "") if parts.scheme in ("http", "https") else f"{parts.scheme}:"
 
 
+def is_local_redirect(uri: str) -> bool:
+    """Whether a redirect URI leads to a program on the person's computer."""
+    parts = urlsplit(uri)
+    return parts.scheme != "https" and (parts.scheme != "http" or is_loopback(parts.hostname or ""))
+
+
 def display_name(metadata: ClientMetadata, fallback: str) -> str:
     """Return the name of a client for pages: one short line."""
     name = printable(metadata.client_name or "")[: limits.CLIENT_NAME_CHARACTERS]

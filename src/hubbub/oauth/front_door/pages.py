@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -160,13 +161,19 @@ def login_page(*, server_name: str, client_name: str, action: str, state: str, p
     return make_page(f"Log in – {server_name}", body, style_url)
 
 
-def error_page(*, server_name: str, title: str, message: str, style_url: str) -> bytes:
+def error_page(*, server_name: str, title: str, message: str, style_url: str, return_url: str = "") -> bytes:
     """Return the page about a login that cannot continue."""
+    host = urlsplit(return_url).hostname or ""
+    next_step = (
+        f'<p>You can return to <a href="{escape(return_url)}" rel="noreferrer">{escape(host)}</a>, if you trust it.</p>'
+        if return_url
+        else '<p class="muted">You can close this page.</p>'
+    )
     body = f"""\
 <p class="server">{escape(server_name)}</p>
 <h1>{escape(title)}</h1>
 <p>{escape(message)}</p>
-<p class="muted">You can close this page.</p>"""
+{next_step}"""
     return make_page(f"{title} – {server_name}", body, style_url)
 
 

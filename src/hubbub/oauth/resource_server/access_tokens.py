@@ -22,7 +22,7 @@ from hubbub.oauth.resource_server.resource import ProtectedResource
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import Headers, RequestTarget
 from hubbub.protocol.refusal import Refusal
-from hubbub.security.gate import RevocationSource
+from hubbub.security.gate import KnownCaller, RevocationSource
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.jwt import VerifiedTokens, refuse_unavailable, token_digest
@@ -65,6 +65,7 @@ class AccessTokens:
         self._required_scopes = frozenset(settings.required_scopes)
         self._step_up_scopes = frozenset(settings.step_up_scopes)
         self._dpop = settings.dpop
+        self.clock = clock
         self._proofs = DpopProofs(clock=clock)
         self._verified = VerifiedTokens([*self._issuers.values(), *self._opaque], clock)
 
@@ -78,11 +79,20 @@ class AccessTokens:
             return verified
         return self._check_use(credential, verified, headers, target) or verified.principal
 
-    def find_known(self, headers: Headers) -> Principal | None:
-        """Return the principal of a bearer token that was verified before and is valid for every request."""
+    @property
+    def generation(self) -> int:
+        """Grows whenever tokens that were verified before must be verified again."""
+        return self._verified.generation
+
+    def find_known(self, headers: Headers, path: str) -> KnownCaller | None:
+        """Return the principal of a bearer token that was verified before and is valid for every request to a path."""
         digest = headers.token_digest or token_digest(headers)
         verified = None if digest is None else self._verified.find(digest)
-        return verified.principal if verified is not None and verified.is_unrestricted else None
+        if verified is None or not verified.is_sufficient:
+            return None
+        if verified.paths is not None and self._resource.resource_path(path) not in verified.paths:
+            return None
+        return KnownCaller(verified.principal, verified.usable_until)
 
     async def recheck(self, headers: Headers) -> Principal | Refusal | None:
         """Return the principal of the token of an open connection, whose request was checked when it arrived."""
@@ -145,10 +155,10 @@ class AccessTokens:
         """Add what follows from the settings to a token that was verified."""
         principal = verified.principal
         is_bearer = verified.key_thumbprint is None and self._dpop != "require"
-        is_unrestricted = is_bearer and verified.paths is None and self._required_scopes <= principal.scopes
+        is_sufficient = is_bearer and self._required_scopes <= principal.scopes
         if obtainable := self._step_up_scopes - principal.scopes:
             principal = msgspec.structs.replace(principal, obtainable_scopes=obtainable)
-        return msgspec.structs.replace(verified, principal=principal, is_unrestricted=is_unrestricted)
+        return msgspec.structs.replace(verified, principal=principal, is_sufficient=is_sufficient)
 
     def _check_use(
         self, credential: _Credential, verified: VerifiedToken, headers: Headers, target: RequestTarget
@@ -204,14 +214,21 @@ class AccessTokens:
         return Refusal(
             403,
             f"This server needs an access token with the scopes {needed}; get one and retry",
-            self.challenge_scopes(path, principal, self._required_scopes, scheme=scheme),
+            self._challenge_scopes(path, principal, self._required_scopes, scheme),
             principal=principal.name,
         )
 
     def challenge_scopes(
-        self, path: str, principal: Principal, needed: frozenset[str], *, scheme: str = ""
+        self, headers: Headers, path: str, principal: Principal, needed: frozenset[str]
     ) -> tuple[tuple[bytes, bytes], ...]:
-        """Return the headers of a refused request that needs these scopes; they list those of the token, too."""
+        """Return the headers of the refusal of a request that needs these scopes."""
+        credential = self._read_credential(headers)
+        return self._challenge_scopes(path, principal, needed, "" if credential is None else credential.scheme)
+
+    def _challenge_scopes(
+        self, path: str, principal: Principal, needed: frozenset[str], scheme: str
+    ) -> tuple[tuple[bytes, bytes], ...]:
+        # The scopes of the token are included, because the new token would lose them otherwise.
         challenge = self._resource.challenge(
             path,
             scheme=scheme,

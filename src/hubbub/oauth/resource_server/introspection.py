@@ -22,7 +22,7 @@ from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.jwt import FindPaths, check_subject, read_key_thumbprint
 from hubbub.security.tenant_identity import TenantIdentity
-from hubbub.security.token_claims import ClaimMapping, make_token_principal, parse_claims, read_scopes
+from hubbub.security.token_claims import ClaimMapping, InvalidClaim, make_token_principal, parse_claims, read_scopes
 from hubbub.security.verified_tokens import TokenRefused, VerifiedToken
 from hubbub.settings.oauth import IntrospectionSettings
 
@@ -72,7 +72,7 @@ class Introspection:
         self._running += 1
         try:
             async with asyncio.timeout(limits.INTROSPECTION_TIMEOUT_S):
-                body = await self._ask(token)
+                claims = await self._ask(token)
         except TokenRefused:
             raise
         except (HubbubError, OSError, TimeoutError) as error:
@@ -81,9 +81,9 @@ class Introspection:
             raise KeysUnavailable("The authorization server cannot be asked about tokens") from None
         finally:
             self._running -= 1
-        return self._read(body)
+        return self._read(claims)
 
-    async def _ask(self, token: bytes) -> bytes:
+    async def _ask(self, token: bytes) -> dict[str, Any]:
         settings = self._settings
         endpoint = settings.endpoint or await self._find_endpoint()
         # RFC 6749 §2.3.1: both are form-encoded before they are joined.
@@ -94,7 +94,10 @@ class Introspection:
         response = await client.post_form(endpoint, form, headers=headers)
         if not response.is_success:
             raise MetadataError(f"The introspection endpoint answered with status {response.status}")
-        return response.body
+        try:
+            return parse_claims(response.body)
+        except InvalidClaim:
+            raise MetadataError("The introspection endpoint did not answer with a JSON object") from None
 
     async def _find_endpoint(self) -> str:
         now = self._clock()
@@ -104,8 +107,7 @@ class Introspection:
             self._found_at = now
         return self._endpoint
 
-    def _read(self, body: bytes) -> VerifiedToken:
-        claims = parse_claims(body)
+    def _read(self, claims: dict[str, Any]) -> VerifiedToken:
         if claims.get("active") is not True:
             raise InvalidJwt("the authorization server says that it is not active")
         now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
@@ -133,7 +135,7 @@ class Introspection:
         if not isinstance(subject, str):
             raise InvalidJwt("the subject is missing")
         check_subject(subject)
-        return Principal(subject, read_scopes(claims, self._claims.scopes))
+        return Principal(self._claims.name_prefix + subject, read_scopes(claims, self._claims.scopes))
 
 
 def _read_time(claims: dict[str, Any], name: str, default: float) -> float:

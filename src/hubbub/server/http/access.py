@@ -118,7 +118,10 @@ def _jwt_settings(settings: ServeSettings, server: Server) -> JwtSettings:
         issuer=settings.jwt_issuer,
         audience=settings.jwt_audience,
         claims=ClaimMapping(
-            tenant=settings.jwt_tenant_claim, user=settings.jwt_user_claim, scopes=settings.jwt_scope_claims
+            tenant=settings.jwt_tenant_claim,
+            user=settings.jwt_user_claim,
+            scopes=settings.jwt_scope_claims,
+            name_prefix=_name_prefix(server, settings.jwt_issuer, has_jwt_keys=True),
         ),
     )
 
@@ -201,7 +204,15 @@ def _make_verifiers(
         for url in (one.issuer, one.jwks_url, "" if one.introspection is None else one.introspection.endpoint):
             if url:
                 _check_url(server, url, "oauth.issuers")
-        _add_verifiers(one, server, resource, identity, jwt_verifiers, opaque_verifiers)
+        _add_verifiers(
+            one,
+            server,
+            resource,
+            identity,
+            jwt_verifiers,
+            opaque_verifiers,
+            has_jwt_keys=settings.jwt_keys is not None,
+        )
     return jwt_verifiers, opaque_verifiers
 
 
@@ -212,6 +223,8 @@ def _add_verifiers(
     identity: TenantIdentity | None,
     jwt_verifiers: dict[str, TokenVerifier],
     opaque_verifiers: list[TokenVerifier],
+    *,
+    has_jwt_keys: bool,
 ) -> None:
     from hubbub.governance.secret_sources import read_source
     from hubbub.oauth.resource_server.introspection import Introspection
@@ -222,7 +235,12 @@ def _add_verifiers(
     from hubbub.security.token_claims import ClaimMapping
 
     issuer = Issuer(settings.issuer, partial(_egress_rules, server))
-    claims = ClaimMapping(tenant=settings.tenant_claim, user=settings.user_claim, scopes=settings.scope_claims)
+    claims = ClaimMapping(
+        tenant=settings.tenant_claim,
+        user=settings.user_claim,
+        scopes=settings.scope_claims,
+        name_prefix=_name_prefix(server, settings.issuer, has_jwt_keys=has_jwt_keys),
+    )
     find_paths = partial(_match_audience, settings.audience) if settings.audience else resource.find_paths
     keys = FetchedKeys(settings.jwks_url or settings.issuer, issuer.fetch_keys, read_key_set)
     jwt = JwtSettings(keys=settings.jwks_url, issuer=settings.issuer, audience=(), claims=claims)
@@ -232,6 +250,16 @@ def _add_verifiers(
         opaque_verifiers.append(
             Introspection(issuer, settings.introspection, read_secret, find_paths, claims=claims, identity=identity)
         )
+
+
+def _name_prefix(server: Server, issuer: str, *, has_jwt_keys: bool) -> str:
+    """Return what the names of an issuer's users begin with: a subject is unique only at its issuer.
+
+    Nothing if there is only one issuer, so that its users are named by their subjects.
+    """
+    oauth = server.oauth
+    others = 0 if oauth is None else len(oauth.issuers) + oauth.has_front_door
+    return f"{issuer}#" if others + has_jwt_keys > 1 else ""
 
 
 def _match_audience(accepted: tuple[str, ...], audience: frozenset[str]) -> None:

@@ -212,7 +212,7 @@ class Endpoint:
         if headers.raw(b"x-mcp-version") is not None and (version_refusal := _refuse_version(headers)) is not None:
             principal = version_refusal
         elif self._gate is not None:
-            principal = self._gate.admit_nowait(headers)
+            principal = self._gate.admit_nowait(headers, path)
         return principal if principal is None or self._rate_limits is None else self._count(principal, client, path)
 
     def _count(self, principal: Principal | Refusal, client: str, path: str) -> Principal | Refusal:

@@ -27,7 +27,7 @@ from hubbub.protocol.dialect import (
     refusal_revision,
 )
 from hubbub.protocol.error_codes import error_response
-from hubbub.protocol.http_headers import HeaderList
+from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.jsonrpc import NULL, Envelope, decode_envelope
 from hubbub.protocol.params import EMPTY_PARAMS, decode_params
 from hubbub.protocol.revisions import LEGACY, Revision
@@ -49,8 +49,8 @@ _RATE_LIMITED_ROUTE = "/mcp"
 """The route that its messages are counted under, at any path."""
 
 
-ChallengeScopes = Callable[[str, Principal, frozenset[str]], HeaderList]
-"""Makes the headers of a refused request from its path, its caller, and the scopes that it needs."""
+ChallengeScopes = Callable[[Headers, str, Principal, frozenset[str]], HeaderList]
+"""Makes the headers of a refused request from its headers, path, caller, and the scopes that it needs."""
 
 
 class IncomingMessage:
@@ -212,7 +212,9 @@ class PostRoute:
         exchange, session = incoming.exchange, incoming.session
         if incoming.principal.obtainable_scopes and (missing := self._find_missing_scopes(incoming, revision)):
             challenge = self._challenge_scopes
-            headers = () if challenge is None else challenge(exchange.path, incoming.principal, missing)
+            headers: HeaderList = ()
+            if challenge is not None:
+                headers = challenge(exchange.headers, exchange.path, incoming.principal, missing)
             return respond_error(exchange, InsufficientScope(missing), revision, incoming.id, headers=headers)
         if revision.stateless:
             caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
