@@ -75,9 +75,9 @@ class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
     server_sessions: int
     client_sessions: int
     server_logins: int = 0
-    """Logins of these users at servers that ask each user to log in."""
-    app_logins: int = 0
-    """Logins of apps at this server, which have to ask the user again."""
+    """Logins of these users at servers with `per_user`."""
+    client_grants: int = 0
+    """Grants of MCP clients at this server; these clients need a new login."""
 
 
 def register(tools: AdminTools, control: SessionControl) -> None:
@@ -136,14 +136,14 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             "server_sessions": ended.server_sessions,
             "client_sessions": ended.client_sessions,
             "server_logins": ended.server_logins,
-            "app_logins": ended.app_logins,
+            "client_grants": ended.client_grants,
         }
         tools.record(context, "session.logout", facts, server=server or "")
         return LogoutResult(
             server_sessions=ended.server_sessions,
             client_sessions=ended.client_sessions,
             server_logins=ended.server_logins,
-            app_logins=ended.app_logins,
+            client_grants=ended.client_grants,
         )
 
 

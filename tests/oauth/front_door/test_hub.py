@@ -140,7 +140,7 @@ async def test_a_logout_ends_the_tokens_of_the_user_only(tmp_path: Path, tenants
         assert await hub.list_tools(tokens["access_token"])
         user = "ada" if tenants else "key:ada"
         ended = await hub.administer("hub.sessions.logout", {"user": user})
-        assert ended["appLogins"] == 1
+        assert ended["clientGrants"] == 1
         assert (await hub.request("tools/list", {}, tokens["access_token"])).status == 401
         assert (await ada.refresh(tokens["refresh_token"])).status == 400
         assert await hub.list_tools(others["access_token"])

@@ -177,7 +177,10 @@ def _check_server(
         if (url := getattr(server, name)) is not None:
             check_endpoint(url, f"`{name}` of {show_url(issuer)}")
     if server.token_endpoint is None:
-        raise MetadataError(f"The metadata of the authorization server {show_url(issuer)} has no `token_endpoint`")
+        raise MetadataError(
+            f"The metadata of the authorization server {show_url(issuer)} has no `token_endpoint`; "
+            "ask its operator to publish it"
+        )
     return Discovered(
         issuer=issuer,
         server=server,

@@ -74,7 +74,9 @@ def check_login_support(discovered: Discovered) -> str:
         )
     methods = server.code_challenge_methods_supported
     if methods is not None and "S256" not in methods:
-        raise MetadataError(f"The authorization server {shown} does not support PKCE with S256, so it cannot be used")
+        raise MetadataError(
+            f"The authorization server {shown} does not support PKCE with S256; ask its operator to enable it"
+        )
     return server.authorization_endpoint
 
 
