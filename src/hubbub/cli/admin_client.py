@@ -119,7 +119,7 @@ class AdminConnection:
         return result.structured_content
 
 
-class AdminCallFailed(Exception):
+class AdminCallFailed(HubbubError):
     """A function of administration refused a call; the command ends with exit code 1."""
 
 

@@ -24,6 +24,7 @@ from authlib.oauth2.rfc6749.grants import AuthorizationCodeGrant, RefreshTokenGr
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 
+from hubbub.errors import HubbubError
 from hubbub.oauth.front_door import store
 from hubbub.oauth.front_door.clients import AUTH_METHODS, Client, hash_secret
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
@@ -36,7 +37,7 @@ SignToken = Callable[[Grant, tuple[str, ...]], str]
 FindClient = Callable[[str], Client | None]
 
 
-class RequestRefused(Exception):
+class RequestRefused(HubbubError):
     """An authorization request that must not lead to a login."""
 
     def __init__(self, error: str, description: str, redirect_uri: str = "") -> None:

@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
+from hubbub.errors import HubbubError
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.pages import STYLE
 from hubbub.ports import HttpExchange
@@ -34,7 +35,7 @@ _PAGE_HEADERS: Final[HeaderList] = (
 Parameters = Mapping[str, list[str]]
 
 
-class BadParameters(Exception):
+class BadParameters(HubbubError):
     """The parameters of a request cannot be read; the message says why."""
 
 
