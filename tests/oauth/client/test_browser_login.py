@@ -38,8 +38,8 @@ async def test_the_redirect_of_the_login_arrives_once() -> None:
         query = urlencode({"code": "c", "state": "s3cret-state", "iss": "https://login.example"})
         page = await visit(f"{receiver.redirect_uri}?{query}")
         assert page.status == 200
-        assert "default-src 'none'" in page.headers["content-security-policy"]
-        assert page.headers["cache-control"] == "no-store"
+        assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+        assert page.headers["Cache-Control"] == "no-store"
         assert "s3cret" not in page.text
         assert await waiting == f"{receiver.redirect_uri}?{query}"
         again = await visit(f"{receiver.redirect_uri}?{query}")
