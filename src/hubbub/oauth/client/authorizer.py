@@ -86,7 +86,7 @@ class OAuthAuthorizer:
         return {**self._headers, "DPoP": proof}
 
     async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Obtain what the server asked for, and return whether the request can be sent again.
+        """Obtain what the challenge requires, and return whether the request can be sent again.
 
         Raises: OAuthError.
         """
