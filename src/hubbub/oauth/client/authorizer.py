@@ -125,12 +125,12 @@ class OAuthAuthorizer:
 
     async def _step_up(self, challenge: Challenge, sent: Mapping[str, str]) -> bool:
         """Request the missing scopes together with those that were requested before."""
-        wanted = tuple(dict.fromkeys((*self._granted_scopes(), *challenge.scopes)))
-        is_known = set(wanted) <= set(self._requested_scopes)
+        scopes = tuple(dict.fromkeys((*self._granted_scopes(), *challenge.scopes)))
+        is_known = set(scopes) <= set(self._requested_scopes)
         if challenge.error != "insufficient_scope" or not challenge.scopes or is_known:
             return False
         with self._paused_timeouts():
-            await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=wanted))
+            await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=scopes))
         return True
 
     def _paused_timeouts(self) -> AbstractContextManager[None]:

@@ -88,8 +88,8 @@ def select_scopes(configured: str | None, challenge: Challenge, discovered: Disc
     if configured is not None:
         return tuple(dict.fromkeys(configured.split()))
     has_offline_access = OFFLINE_ACCESS in (discovered.server.scopes_supported or ())
-    wanted = challenge.scopes or discovered.scopes_supported[: limits.SCOPES]
-    scopes = tuple(scope for scope in wanted if scope != OFFLINE_ACCESS)
+    offered = challenge.scopes or discovered.scopes_supported[: limits.SCOPES]
+    scopes = tuple(scope for scope in offered if scope != OFFLINE_ACCESS)
     # By itself it would replace the default scopes of the server.
     return (*scopes, OFFLINE_ACCESS) if scopes and has_offline_access else scopes
 

@@ -356,8 +356,8 @@ class AuthorizationFlow:
     def _choose_scopes(self, request: ClientRequest, user: User) -> tuple[str, ...]:
         """The scopes that the client gets: what it asked for and the person may grant; by default all but hub:admin."""
         permitted = self._config.permitted_scopes(user)
-        wanted = request.scopes or sorted(permitted - {ADMIN_SCOPE})
-        scopes = tuple(scope for scope in wanted if scope in permitted)
+        requested = request.scopes or sorted(permitted - {ADMIN_SCOPE})
+        scopes = tuple(scope for scope in requested if scope in permitted)
         if self._has_tenants and not user.tenant and ADMIN_SCOPE not in scopes:
             raise PageError(
                 f"This is the key of an operator, and the app did not ask for the scope {ADMIN_SCOPE}. "

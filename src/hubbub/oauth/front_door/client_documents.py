@@ -91,8 +91,10 @@ class ClientDocuments:
 def _choose_policy(url: str, rules: EgressRules) -> EgressPolicy:
     parts = urlsplit(url)
     host, port = normalize_host(parts.hostname or ""), parts.port or _HTTPS_PORT
-    named = (entry for entry in rules.allow or () if entry.port is not None and not entry.host.startswith("."))
-    return ANY_ADDRESS if any(entry.matches(host, port, is_tls=True) for entry in named) else PUBLIC
+    rules_for_hosts = (
+        entry for entry in rules.allow or () if entry.port is not None and not entry.host.startswith(".")
+    )
+    return ANY_ADDRESS if any(entry.matches(host, port, is_tls=True) for entry in rules_for_hosts) else PUBLIC
 
 
 def check_client_url(url: str) -> str:

@@ -233,8 +233,8 @@ class Provider:
             raise InvalidJwt("expired")
         if not isinstance(issued_at, int | float) or issued_at - leeway > now:
             raise InvalidJwt("not valid yet; compare the clocks of both servers")
-        sent = claims.get("nonce")
-        if not isinstance(sent, str) or not hmac.compare_digest(sent.encode(), nonce.encode()):
+        claimed_nonce = claims.get("nonce")
+        if not isinstance(claimed_nonce, str) or not hmac.compare_digest(claimed_nonce.encode(), nonce.encode()):
             raise InvalidJwt("it belongs to another login")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
             raise InvalidJwt("it names no subject")
