@@ -417,7 +417,10 @@ def test_only_plain_stdio_commands_take_the_fast_start(arguments: list[str], fla
 
 
 def test_a_program_on_stdio_starts_without_heavy_libraries(tmp_path: Path) -> None:
-    heavy = ("click", "rich", "importlib.metadata", "tomllib", "difflib", "logging.config", "pathlib", "hubbub.packs")
+    heavy = (
+        *("click", "rich", "importlib.metadata", "tomllib", "difflib", "logging.config", "pathlib", "hubbub.packs"),
+        *("hubbub.oauth", "authlib", "joserfc", "cryptography", "sqlalchemy"),
+    )
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-S", "-c", _START, ECHO],
         input=LIST, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60, check=False,

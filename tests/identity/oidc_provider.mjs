@@ -1,7 +1,8 @@
 // Runs `oidc-provider`, with its own pages for login and consent, on a free port of this machine.
 //   node oidc_provider.mjs OPTIONS
 // OPTIONS is JSON: {people, tls: {certificate, key} | null, clients, registration}. Prints {"issuer": ...} when it listens.
-// Each line on stdin is a command, answered by one line: {"command": "rotate_keys" | "go_down" | "come_up"}. Ends with stdin.
+// Each line on stdin is a command, answered by one line: {"command": "rotate_keys" | "go_down" | "come_up"} or
+// {"command": "set_person", name, claims}, with claims of null for a person who is removed. Ends with stdin.
 //
 // Members of a client's registration that are ours: `access_token_format` ("jwt" or "opaque"), `access_token_ttl`
 // (seconds) and `require_dpop_nonce` (boolean).
@@ -116,9 +117,11 @@ const commands = {
     server.closeAllConnections();
   },
   come_up: () => void (isDown = false),
+  set_person: ({ name, claims }) => void (claims ? (people[name] = claims) : delete people[name]),
 };
 for await (const line of createInterface({ input: process.stdin })) {
-  await commands[JSON.parse(line).command]();
+  const given = JSON.parse(line);
+  await commands[given.command](given);
   answer({ done: true });
 }
 process.exit(0);

@@ -33,8 +33,15 @@ class ProtectedSite:
 
     def log_out(self, tenant: str, user: str) -> str:
         """End the sessions and logins of a user, as the operator of the hub; return what the command printed."""
+        return self._run_sessions("logout", tenant, user)
+
+    def list_sessions(self, tenant: str, user: str) -> str:
+        """Return what the command prints about the sessions and logins of a user."""
+        return self._run_sessions("list", tenant, user)
+
+    def _run_sessions(self, command_name: str, tenant: str, user: str) -> str:
         whose = ["--tenant", tenant, "--user", user]
-        command = [str(HUBBUB), "sessions", "logout", *whose, "--hub", str(self.process.pid)]
+        command = [str(HUBBUB), "sessions", command_name, *whose, "--hub", str(self.process.pid)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=COMMAND_TIMEOUT_S)
         return done.stdout
 

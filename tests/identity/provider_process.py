@@ -50,10 +50,10 @@ class ProviderProcess:
         assert line, f"the provider ended: {self._log.read_text()}"
         return json.loads(line)
 
-    def _command(self, command: str) -> None:
+    def _command(self, command: str, **more: Any) -> None:
         assert self._process.stdin is not None
         with self._lock:
-            self._process.stdin.write(json.dumps({"command": command}) + "\n")
+            self._process.stdin.write(json.dumps({"command": command, **more}) + "\n")
             self._process.stdin.flush()
             assert self._read() == {"done": True}
 
@@ -64,6 +64,10 @@ class ProviderProcess:
     def rotate_keys(self) -> None:
         """Replace all signing keys; what was issued before is not signed by any published key."""
         self._command("rotate_keys")
+
+    def set_person(self, name: str, claims: dict[str, Any] | None) -> None:
+        """Change what is known of a person; None: nothing any more. Only `oidc-provider` can."""
+        self._command("set_person", name=name, claims=claims)
 
     def go_down(self) -> None:
         """End all connections, and each new one before its request is read."""

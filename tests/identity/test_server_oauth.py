@@ -162,7 +162,3 @@ def test_the_section_needs_a_url_and_no_other_credentials(tmp_path: Path, site: 
         f'[servers.notes]\nurl = "{site.url}"\nheaders = {{ Authorization = "x" }}\n[servers.notes.oauth]\n'
     )
     assert "remove one of them" in run(tmp_path, "tools", "notes", "--config", str(file)).stderr
-    file.write_text(f'[servers.notes]\nurl = "{site.url}"\n[servers.notes.oauth]\nper_user = true\n')
-    refused = run(tmp_path, "serve", "--config", str(file), "--transport", "stdio")
-    assert refused.returncode == 2
-    assert "per_user" in refused.stderr

@@ -12,6 +12,8 @@ from hubbub import Principal, SettingsError, bounds
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.security.api_keys import ApiKeys, append_record, generate_key, hash_key, read_records
+from hubbub.security.gate import EdgeSettings, Gate
+from hubbub.security.key_usage import KeyUsage, read_last_uses
 from hubbub.security.redact import redact
 
 
@@ -194,3 +196,17 @@ def test_an_invalid_edit_keeps_the_last_keys_but_a_deleted_file_refuses_all(
     now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert is_refused(authenticate(keys, (b"x-api-key", key.encode())))
     assert "key_file_missing" in caplog.text
+
+
+def test_the_uses_of_a_key_are_noted_while_its_caller_is_known(file: Path) -> None:
+    key, record = generate_key("ops")
+    append_record(file, record)
+    now = datetime.now(UTC).timestamp()
+    usage = KeyUsage(file.with_name("uses.json"), clock=lambda: now)
+    gate = Gate(EdgeSettings(), [ApiKeys(file, usage=usage, clock=lambda: now)])
+    headers = Headers([(b"host", b"localhost"), (b"x-api-key", key.encode())])
+    for _ in range(3):
+        assert isinstance(gate.admit_nowait(headers), Principal)
+        now += 1
+    usage.save()
+    assert read_last_uses(file.with_name("uses.json")) == {record.id: int(now - 1)}

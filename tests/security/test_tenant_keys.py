@@ -232,3 +232,12 @@ def test_without_tenants_a_key_keeps_its_name(keys: Keys) -> None:
 def test_tenants_need_an_authenticator(keys: Keys) -> None:
     with pytest.raises(SettingsError, match=r"hubbub keys create.*--key-file.*--jwt-keys"):
         Gate(EdgeSettings(insecure=True, requires_client_certificate=True), [], identity=keys.identity)
+
+
+def test_a_known_caller_is_refused_at_once_when_its_tenant_is_removed(keys: Keys) -> None:
+    key = keys.add("laptop", "acme", "ada")
+    gate = Gate(EdgeSettings(), [keys.authenticator()], identity=keys.identity)
+    headers = Headers([(b"host", b"localhost"), (b"x-api-key", key.encode())])
+    assert isinstance(gate.admit_nowait(headers), Principal)
+    keys.tenants.update([TenantSettings(name="beta")])
+    assert gate.admit_nowait(headers) is None

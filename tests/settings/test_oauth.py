@@ -89,7 +89,7 @@ def test_variables_can_set_the_public_url(tmp_path: Path) -> None:
         ("[oauth]\npublic_uri = 'https://a.example'", "did you mean 'public_url'"),
         ("[oauth.provider]\nisuer = 'https://a.example'", "did you mean 'issuer'"),
         ("[[oauth.issuers]]\nisuer = 'https://a.example'", "did you mean 'issuer'"),
-        ("[oauth]\npublic_url = 'http://hub.example.com'", "must be an https URL"),
+        ("[oauth]\npublic_url = 'http://hub.example.com'", "or an http URL of this machine, without user, query"),
         ("[oauth]\npublic_url = 'https://user:hunter2@hub.example.com'", "must be an https URL"),
         ("[oauth]\npublic_url = 'https://hub.example.com/?a=b'", "must be an https URL"),
         ("[oauth]\ndpop = 'sometimes'", "must be one of accept, require, off"),

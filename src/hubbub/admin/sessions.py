@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -14,6 +14,9 @@ from hubbub.hub.upstream import SessionInfo
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.server.client_sessions import ClientSessionInfo
 from hubbub.server.context import Context
+
+if TYPE_CHECKING:
+    from hubbub.oauth.front_door.store import GrantInfo
 
 LISTED_SESSIONS: Final = 1000
 """Sessions of each kind in one list; the totals count all."""
@@ -60,6 +63,22 @@ class ClientSession(msgspec.Struct, rename="camel", kw_only=True):
     in_flight: int
 
 
+class ClientGrant(msgspec.Struct, rename="camel", kw_only=True):
+    """A grant of an MCP client at this server, for a user."""
+
+    tenant: str
+    user: str
+    client: str
+    """The name that the client gave itself."""
+    client_id: str
+    scopes: tuple[str, ...]
+    resource: str
+    started: str
+    last_used: str
+    """When the client last obtained a token."""
+    expires: str
+
+
 class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     """Sessions of users, the oldest first."""
 
@@ -67,6 +86,8 @@ class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     servers_total: int
     clients: list[ClientSession]
     clients_total: int
+    grants: list[ClientGrant]
+    grants_total: int
 
 
 class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
@@ -87,7 +108,7 @@ def register(tools: AdminTools, control: SessionControl) -> None:
     async def list_sessions(
         tenant: Tenant = None, user: User = None, server: ServerName = None, *, context: Context
     ) -> SessionList:
-        """List the sessions of users: those of the hub with its servers, and those of clients with the hub."""
+        """List the sessions of users: of the hub with its servers, of clients with the hub, and grants of clients."""
         shown = Logout(tenant=choose_tenant(context, tenant), user=user)
         is_everyone = shown.tenant is None and user is None
 
@@ -100,6 +121,7 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             if is_shown(info.principal) and (server is None or info.server == server)
         ]
         clients = [info for info in control.client_sessions() if is_shown(info.principal)] if server is None else []
+        grants = await control.client_grants(shown) if server is None else []
         servers.sort(key=lambda info: info.started_at)
         clients.sort(key=lambda info: info.started_at)
         return SessionList(
@@ -107,6 +129,8 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             servers_total=len(servers),
             clients=[_client_session(info) for info in clients[:LISTED_SESSIONS]],
             clients_total=len(clients),
+            grants=[_client_grant(info) for info in grants[:LISTED_SESSIONS]],
+            grants_total=len(grants),
         )
 
     @tools.change("hub.sessions.logout", is_destructive=True, is_idempotent=True)
@@ -179,6 +203,20 @@ def _client_session(info: ClientSessionInfo) -> ClientSession:
         started=_format_time(info.started_at),
         idle_s=round(info.idle_s, 1),
         in_flight=info.in_flight,
+    )
+
+
+def _client_grant(info: GrantInfo) -> ClientGrant:
+    return ClientGrant(
+        tenant=info.tenant,
+        user=info.user,
+        client=info.client_name,
+        client_id=info.client_id,
+        scopes=info.scopes,
+        resource=info.resource,
+        started=_format_time(info.created_at),
+        last_used=_format_time(info.used_at),
+        expires=_format_time(info.expires_at),
     )
 
 

@@ -70,7 +70,11 @@ def _make_oauth(
         scope=settings.scope,
         redirect_uri=settings.redirect_uri,
         dpop=settings.dpop,
-        quirks={"*": IssuerQuirks(omit_resource=settings.omit_resource, prompt=settings.prompt)},
+        quirks={
+            "*": IssuerQuirks(
+                omit_resource=settings.omit_resource, prompt=settings.prompt, assume_pkce=settings.assume_pkce
+            )
+        },
         **fields,
     )
 

@@ -38,13 +38,15 @@ _tenant_option = click.option("--tenant", metavar="T", help="Only this tenant.")
 _user_option = click.option("--user", metavar="U", help="Only this user; without tenants, the name of a key.")
 
 
-@command.command("list", help="List the sessions with servers, and those of clients with the hub.")
+@command.command(
+    "list", help="List the sessions with servers, those of clients with the hub, and the grants of clients."
+)
 @_tenant_option
 @_user_option
 @click.option("--server", metavar="S", help="Only sessions with this server.")
 @admin_options
 def list_sessions(tenant: str | None, user: str | None, server: str | None, options: AdminOptions) -> int:
-    """Write two tables."""
+    """Write a table of each kind of sessions."""
     return call_admin(options, "hub.sessions.list", {"tenant": tenant, "user": user, "server": server}, _show_sessions)
 
 
@@ -64,7 +66,8 @@ def logout(tenant: str | None, user: str | None, server: str | None, options: Ad
 
 
 def _show_sessions(found: Any) -> None:
-    if not found["servers"] and not found["clients"]:
+    grants = found.get("grants", [])
+    if not found["servers"] and not found["clients"] and not grants:
         write_lines([_NOTHING])
     if found["servers"]:
         show_table(
@@ -91,6 +94,20 @@ def _show_sessions(found: Any) -> None:
                     str(each["inFlight"]),
                 )
                 for each in found["clients"]
+            ],
+        )
+    if grants:
+        if found["servers"] or found["clients"]:
+            write_lines([""])
+        show_table(
+            ("CLIENT", "TENANT", "USER", "SCOPES", "STARTED", "LAST USED", "EXPIRES"),
+            [
+                (
+                    *(each[key] for key in ("client", "tenant", "user")),
+                    " ".join(each["scopes"]),
+                    *(each[key] for key in ("started", "lastUsed", "expires")),
+                )
+                for each in grants
             ],
         )
 

@@ -283,9 +283,9 @@ class Governor:
         """Whether `run` asks the caller's client for an approval that a stateless client gives in another request."""
         if self.approvals is None or action not in _APPROVED_ACTIONS or not call.caller.revision.rounds:
             return False
-        if not must_suspend(self.approvals.settings.via, call.caller):
+        if self._engine.decide(call.caller.principal, action, target).effect != "confirm":  # most calls
             return False
-        return self._engine.decide(call.caller.principal, action, target).effect == "confirm"
+        return must_suspend(self.approvals.settings.via, call.caller)
 
     async def _require_approval(
         self, call: Call, target: Target, decision: PolicyDecision, event: AuditEvent | None

@@ -254,16 +254,17 @@ class Journal:
             self._failing_since = ""
 
     def _finish_group(self, written: list[_Item], failed: list[_Item], error: Exception | None) -> None:
-        self._queued_bytes -= sum(len(item.payload) for item in written)
         for item in written:
-            if item.done is not None and not item.done.done():
-                item.done.set_result(None)
+            self._queued_bytes -= len(item.payload)
+            done = item.done
+            if done is not None and not done.done():
+                done.set_result(None)
         if error is not None:
             self._note_failure(error)
             self._keep_or_refuse(failed)
             if self._queue and self._later is None and not self._is_closed:
                 self._later = self._loop.call_later(RETRY_S, self._wake)
-        elif written:
+        elif written and self._problem is not None:
             self._note_success()
         self._space.set()
 

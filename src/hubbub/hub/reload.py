@@ -89,7 +89,7 @@ class Reloader:
         self._report = report
         """Called with a line for the person who started the hub."""
         self._on_reload = on_reload
-        """Called after each reload."""
+        """Called after each reload that changed something, also if only the problem is gone or another."""
         self.initial_settings = loaded.settings
         """The settings that are fixed for the life of the process."""
         self.initial_oauth = loaded.oauth
@@ -145,10 +145,12 @@ class Reloader:
             marks = summarize_plan(plan)
             logger.info("settings_applied", extra={"changes": ", ".join(marks)})
             self._report(f"applied {', '.join(marks)}")
+        is_same = loaded == self.loaded and needs_restart == self.state.needs_restart and self.state.problem is None
         self.loaded = loaded
         self.state.needs_restart, self.state.problem = needs_restart, None
         self.state.files = list(map(str, loaded.files))
-        self._on_reload(self)
+        if not is_same:
+            self._on_reload(self)
 
     def _watch(self) -> None:
         """Watch the files that are in effect, if `reload` is set."""

@@ -15,6 +15,7 @@ from hubbub.server.client_sessions import ClientSessionInfo
 if TYPE_CHECKING:
     from hubbub.hub.gateway import Gateway
     from hubbub.hub.upstream import SessionInfo
+    from hubbub.oauth.front_door.store import GrantInfo
 
 LOGOUT_DRAIN_S: Final = 10.0
 """How long calls in flight may continue after their caller was logged out."""
@@ -66,6 +67,17 @@ class SessionControl:
     def client_sessions(self) -> list[ClientSessionInfo]:
         """The sessions and open streams of authenticated clients with the hub."""
         return [info for clients in self._hub.client_sessions for info in clients.client_sessions()]
+
+    async def client_grants(self, logout: Logout) -> list[GrantInfo]:
+        """The grants of clients that this logout would end, if this server is their authorization server.
+
+        Raises: StoreFailed.
+        """
+        return (
+            []
+            if self._hub.client_grants is None
+            else await self._hub.client_grants.list_grants(logout.tenant, logout.user)
+        )
 
     async def log_out(self, logout: Logout, drain_s: float = LOGOUT_DRAIN_S) -> EndedCounts:
         """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled.

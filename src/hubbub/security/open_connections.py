@@ -4,7 +4,7 @@ A credential is checked when a request arrives, but streams, WebSockets and long
 outlive that moment. So each of them is registered here, and its credential is checked
 again every `CREDENTIAL_CHECK_INTERVAL_S`. A connection ends if its credential is refused, has
 expired, or now stands for another principal or other scopes. Anonymous callers are never
-registered. `hubbub.server.http.endpoint` owns the only instance.
+registered, nor are requests that are answered without waiting. `hubbub.server.http.endpoint` owns the only instance.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Credential = tuple[bytes | None, bytes | None]
 
 
 class OpenConnection(msgspec.Struct, eq=False):
-    """A request that is being served, or a WebSocket."""
+    """A request that waits for something, or a WebSocket."""
 
     headers: Headers
     principal: Principal

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from hubbub.protocol.calls import Principal
+
+if TYPE_CHECKING:
+    from hubbub.oauth.front_door.store import GrantInfo
 
 Matches: TypeAlias = Callable[[Principal], bool]
 
@@ -70,6 +73,12 @@ class ClientSessions(Protocol):
 
 class ClientGrants(Protocol):
     """The grants of MCP clients at a server that is their authorization server."""
+
+    async def list_grants(self, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
+        """Return the logins of a tenant or a user; None stands for all.
+
+        Raises: StoreFailed.
+        """
 
     async def revoke(self, tenant: str | None = None, user: str | None = None) -> int:
         """End the grants of a tenant or a user, None stands for all; return how many.

@@ -81,6 +81,15 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         setting('The scopes that a value of these claims permits: `admins = ["hub:admin"]`.', form="[section]"),
     ] = {}
 
+    max_session_s: Annotated[
+        float,
+        setting(
+            "Seconds after which people log in again, if the provider issues no refresh token with which this server "
+            "can ask about them.",
+            gt=0,
+        ),
+    ] = 86_400
+
     def __post_init__(self) -> None:
         _check_url(self.issuer, "issuer")
 
@@ -175,4 +184,5 @@ def _check_url(url: str, name: str, *, allows_query: bool = False) -> None:
         is_valid, host, parts = False, "", urlsplit("")
     if not is_valid or not (parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK_HOSTS)):
         # The URL is not shown: it may contain a password.
-        raise ValueError(f"{name} must be an https URL without user and {'' if allows_query else 'query, '}fragment")
+        parts_refused = "user and fragment" if allows_query else "user, query and fragment"
+        raise ValueError(f"{name} must be an https URL, or an http URL of this machine, without {parts_refused}")

@@ -75,6 +75,9 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Annotated[str | None, setting("`prompt` of the authorization request; empty: never sent.", form="TEXT")] = (
         None
     )
+    assume_pkce: Annotated[
+        bool, setting("Whether the issuer supports PKCE (S256) although its metadata do not list it, as with Entra ID.")
+    ] = False
     per_user: Annotated[
         bool,
         setting("Whether each user of a hub logs in with their own account. Default: all use the login of the hub."),

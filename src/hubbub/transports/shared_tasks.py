@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 Work = Coroutine[Any, Any, None]
 Owner = TypeVar("Owner")
-_RETURNED = object()
+RETURNED = object()
 """What `next` returns for a coroutine that has returned. To catch StopIteration instead costs 2 % of a short call."""
 
 
@@ -72,12 +72,12 @@ class SharedTasks(Generic[Owner]):
             while batch:
                 owner, work, context = batch.popleft()
                 try:
-                    waits_for = context.run(next, work.__await__(), _RETURNED)
+                    waits_for = context.run(next, work.__await__(), RETURNED)
                 except BaseException:
                     if end is not None:
                         end(owner)
                     raise
-                if waits_for is _RETURNED:
+                if waits_for is RETURNED:
                     if end is not None:
                         end(owner)
                     if batch.task.cancelling():
@@ -85,7 +85,7 @@ class SharedTasks(Generic[Owner]):
                     continue
                 self._run_separately(batch)
                 try:
-                    await _continue(work, context, waits_for)
+                    await resume(work, waits_for, context.run)
                 finally:
                     if end is not None:
                         end(owner)
@@ -106,8 +106,12 @@ def _call_end(end: Callable[[Owner], None], owner: Owner, task: asyncio.Task[Any
 
 
 @coroutine
-def _continue(work: Work, context: Context, waits_for: Any) -> Generator[Any, Any, None]:
-    """Await a coroutine that was started in this context and waits for something."""
+def resume(
+    work: Work | Generator[Any, Any, None],
+    waits_for: Any,
+    run: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+) -> Generator[Any, Any, None]:
+    """Await what is left of an awaitable that was started with `next` and waits for something; `run` runs each step."""
     step: Callable[[Any], Any]
     argument: Any
     while True:
@@ -118,6 +122,6 @@ def _continue(work: Work, context: Context, waits_for: Any) -> Generator[Any, An
         else:
             step, argument = work.send, value
         try:
-            waits_for = context.run(step, argument)
+            waits_for = step(argument) if run is None else run(step, argument)
         except StopIteration:
             return

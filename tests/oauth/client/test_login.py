@@ -170,6 +170,18 @@ async def test_an_authorization_server_without_s256_is_refused() -> None:
     assert_message(error, "does not support PKCE with S256")
 
 
+async def test_an_authorization_server_that_does_not_mention_pkce_is_refused_unless_it_is_known_to_support_it() -> None:
+    async with protected_server() as server:
+        del server.metadata["code_challenge_methods_supported"]
+        error = await fail_to_start(server)
+        assert server.authorizations == []
+        async with server.client(server.oauth(quirks={server.origin: IssuerQuirks(assume_pkce=True)})):
+            pass
+        assert len(server.authorizations) == 1
+    assert isinstance(error, MetadataError)
+    assert_message(error, "set `assume_pkce`")
+
+
 async def test_scopes_come_from_the_challenge_then_from_the_resource_and_can_be_configured() -> None:
     async with protected_server() as server:
         server.resource["scopes_supported"] = ["read", "write"]

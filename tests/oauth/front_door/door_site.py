@@ -210,6 +210,7 @@ async def open_door(
     keys: dict[str, str] | None = None,
     ring: Keyring | None = None,
     issuer: str | None = None,
+    proxied_by: tuple[str, ...] = (),
     **options: Any,
 ) -> AsyncIterator[Door]:
     """Serve a front door; people log in with API keys unless there is a provider."""
@@ -247,7 +248,7 @@ async def open_door(
         server.public_routes[path] = PublicRoute(handlers)
     for path, handlers in front_door.endpoints.items():
         server.public_routes[path] = PublicRoute(handlers, any_origin=True)
-    async with front_door.running(), run_server(server, http_addr=f"127.0.0.1:{port}"):
+    async with front_door.running(), run_server(server, http_addr=f"127.0.0.1:{port}", proxied_by=proxied_by):
         yield Door(front_door, url, clock, ring, keys)
 
 

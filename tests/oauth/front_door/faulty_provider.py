@@ -42,6 +42,10 @@ class FaultyProvider:
     def set_algorithm(self, name: str) -> None:
         self._algorithm = name
 
+    def answer_without_id_token(self, userinfo: dict[str, Any]) -> None:
+        self.token_response["id_token"] = ""
+        self.userinfo = userinfo
+
     def break_token_response(self) -> None:
         self._is_broken = True
 

@@ -88,6 +88,23 @@ async def test_registrations_are_limited_for_each_address(tmp_path: Path, monkey
         await door.register()
 
 
+async def test_registrations_of_all_addresses_together_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.oauth.front_door.limits.REGISTRATIONS_PER_HOUR", 2)
+    monkeypatch.setattr("hubbub.oauth.front_door.limits.ALL_REGISTRATIONS_PER_HOUR", 3)
+    async with open_door(tmp_path, proxied_by=("127.0.0.1",)) as door:
+
+        async def register(address: str) -> int:
+            headers = {"X-Forwarded-For": address}
+            return (await door.post_json("/oauth/register", {"redirect_uris": [REDIRECT_URI]}, headers)).status
+
+        assert [await register("192.0.2.1") for _ in range(3)] == [201, 201, 429]
+        assert [await register(f"192.0.2.{n}") for n in (2, 3)] == [201, 429]
+        door.clock.added_s += 3601
+        assert await register("192.0.2.3") == 201
+
+
 async def test_unused_registrations_expire_and_make_room(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

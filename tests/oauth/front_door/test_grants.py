@@ -85,6 +85,12 @@ async def test_refresh_tokens_rotate_and_reuse_ends_the_grant(tmp_path: Path, da
         assert error(await app.refresh(third["refresh_token"])) == (400, "invalid_grant")
 
 
+async def test_the_scopes_that_were_granted_are_named_also_if_there_are_none(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        tokens = await (await door.app()).tokens(scope="unknown")
+        assert tokens["scope"] == ""
+
+
 async def test_a_refresh_token_belongs_to_its_client(tmp_path: Path) -> None:
     async with open_door(tmp_path) as door:
         app, other = await door.app(), await door.app()

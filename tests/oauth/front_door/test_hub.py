@@ -149,6 +149,26 @@ async def test_a_logout_ends_the_tokens_of_the_user_only(tmp_path: Path, tenants
         assert await hub.list_tools((await ada.tokens())["access_token"])
 
 
+@pytest.mark.parametrize("tenants", [False, True])
+async def test_logins_of_apps_are_listed(tmp_path: Path, tenants: bool) -> None:
+    async with open_hub(tmp_path, tenants=tenants) as hub:
+        ada, bob = await hub.door.app(), await hub.door.app(person="bob")
+        await ada.tokens(scope="notes:read")
+        await bob.tokens()
+        user = "ada" if tenants else "key:ada"
+        found = await hub.administer("hub.sessions.list", {"user": user})
+        (login,) = found["grants"]
+        assert (login["user"], login["tenant"], login["client"]) == (user, "acme" if tenants else "", "Test client")
+        assert (login["clientId"], login["scopes"], login["resource"]) == (
+            ada.client_id, ["notes:read"], f"{hub.url}/mcp"
+        )  # fmt: skip
+        assert login["started"] <= login["lastUsed"] < login["expires"]
+        assert (await hub.administer("hub.sessions.list", {}))["grantsTotal"] == 2
+        assert (await hub.administer("hub.sessions.list", {"server": "notes"}))["grants"] == []
+        await hub.administer("hub.sessions.logout", {"user": user})
+        assert (await hub.administer("hub.sessions.list", {"user": user}))["grants"] == []
+
+
 async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path: Path) -> None:
     async with open_hub(tmp_path) as hub:
         origin = {"Origin": "https://inspector.example"}

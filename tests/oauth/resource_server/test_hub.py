@@ -98,6 +98,51 @@ async def test_the_policy_decides_by_the_scopes_of_the_token(tmp_path: Path) -> 
         assert (await protected.call("open")).status == 401
 
 
+TOOL = """
+from hubbub import Server
+
+server = Server("notes")
+
+
+@server.tool(scopes=("notes:write",))
+def write_note() -> str:
+    return "written"
+"""
+APPROVAL_SETTINGS = """
+[oauth]
+public_url = "{public_url}"
+step_up_scopes = ["notes:write"]
+
+[[oauth.issuers]]
+issuer = "{issuer}"
+
+[servers.notes]
+target = "{target}"
+
+[[policy.rules]]
+effect = "confirm"
+tools = ["write_note"]
+"""
+
+
+async def test_a_call_without_its_scopes_is_refused_before_anybody_is_asked_to_approve_it(tmp_path: Path) -> None:
+    target, path = tmp_path / "notes.py", tmp_path / "hubbub.toml"
+    target.write_text(TOOL)
+    async with run_issuer() as issuer:
+        path.write_text(APPROVAL_SETTINGS.format(public_url=PUBLIC_URL, issuer=issuer.url, target=target))
+        sources = collect_sources({"--config": str(path)}, {})
+        hub = assemble(read_serve_settings(sources, lambda line: None), sources)
+        async with run_server(hub) as running:
+            site = ProtectedSite(running.site, issuer, hub)
+            message = request("tools/call", {"name": "write_note", "arguments": {}})
+            for scope, expected in (("mcp", "insufficient_scope"), ("mcp notes:write", "approvalId")):
+                headers = {"Authorization": f"Bearer {issuer.sign(aud=AUDIENCE, scope=scope)}"}
+                await list_tools(site, headers["Authorization"].removeprefix("Bearer "))
+                # A batch, because a single call is answered by its status before it reaches the hub.
+                response = await site.site.post([message], headers)
+                assert expected in response.body.decode()
+
+
 async def test_tokens_are_never_sent_to_servers_behind_the_hub(tmp_path: Path) -> None:
     received = bytearray()
     async with run_hub(tmp_path, received) as protected:

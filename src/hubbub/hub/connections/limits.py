@@ -8,6 +8,8 @@ USER_AUTHORIZERS: Final = 10_000
 """Users of one server whose credentials are cached; those of others are loaded when they call."""
 SEARCHED_LOGINS: Final = 64
 """Logins of other users that are searched for the client id of this hub, before it registers again."""
+REGISTRATIONS: Final = 100
+"""Client ids of the hub at the authorization servers of one server, which may name a new one each time."""
 LOGIN_S: Final = 600.0
 """How long a link to log in can be used, and how long the login may take."""
 LOGIN_POLL_S: Final = 2.0

@@ -70,7 +70,7 @@ class ConnectPages:
         self._connections = connections
         self._sealer = sealer
         self._hub_name = hub_name
-        self._attempts = Attempts(Rate(page_limits.KEY_ATTEMPTS_PER_MINUTE, 60, "minute"), clock)
+        self._wrong_keys = Attempts(Rate(page_limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
 
     def routes(self) -> Mapping[str, PublicRoute]:
         """The routes by path."""
@@ -135,11 +135,12 @@ close the page.</p>
             raise TicketRefused(_EXPIRED)
         identify = self._connections.identify_key
         if self._connections.person_login is None and identify is not None:
-            if wait_s := self._attempts.count(exchange.client):
-                await self._ask(exchange, ticket, f"Too many attempts. Try again in {wait_s} seconds.", 429)
+            if wait_s := self._wrong_keys.wait_s(exchange.client):
+                await self._ask(exchange, ticket, f"Too many wrong keys. Try again in {wait_s} seconds.", 429)
                 return
             person = identify(first(form, "key").strip().encode("utf-8", "replace"))
             if person is None:
+                self._wrong_keys.add(exchange.client)
                 await self._ask(exchange, ticket, "This key is unknown, expired or revoked.", 403)
                 return
             _check_person(HubUser.from_principal(person), ticket)

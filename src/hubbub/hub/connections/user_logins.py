@@ -163,6 +163,8 @@ class UserLogins:
             previous=previous,
         )
         if pending.registration.source == "dynamic":
+            if len(self._registrations) >= limits.REGISTRATIONS:
+                del self._registrations[next(iter(self._registrations))]
             self._registrations[pending.issuer, redirect_uri] = pending.registration
         return url, pending
 
@@ -440,6 +442,7 @@ class DefinitionsAuthorizer:
 
     def stop_using(self, key: str) -> None:
         """Use the credentials of another user from now on."""
+        self._refused.discard(key)
         if self.chosen_key == key:
             self._chosen = self.chosen_key = None
 

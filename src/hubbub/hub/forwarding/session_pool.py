@@ -98,6 +98,8 @@ class SessionPool:
         """Calls that wait for a session, with their owners."""
         self._close_tasks: set[asyncio.Task[None]] = set()
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._sweep_time = NO_LIMIT
+        """When the timer ends."""
         self.correlates = False
         """Whether the server's requests come on the stream of their call."""
 
@@ -121,7 +123,7 @@ class SessionPool:
             return None
         is_exclusive = self._is_exclusive(profile)
         session = self._find_session(forwarded, profile, is_exclusive=is_exclusive)
-        if session is None or not session.is_started:
+        if session is None or not session.was_opened:
             return None
         self._add_call(session, forwarded, is_exclusive=is_exclusive)
         return session
@@ -174,7 +176,8 @@ class SessionPool:
             self._drop_unless_reusable(session)
         if self._waiters:
             self._wake_waiters()
-        self._sweep_at(self._due_at(session))
+        if (due_at := self._due_at(session)) < self._sweep_time:
+            self._sweep_at(due_at)
 
     def infos(self) -> list[SessionInfo]:
         """Describe every session."""
@@ -240,7 +243,7 @@ class SessionPool:
             if self._is_expired(session):
                 self._retire(session, "expired")
                 continue
-            if session.start_task is not None and session.start_task.done() and not session.client.is_open:
+            if not session.client.is_open and session.start_task is not None and session.start_task.done():
                 if not session.calls:
                     self._drop(session, "lost")
                 continue
@@ -416,14 +419,15 @@ class SessionPool:
 
     def _sweep_at(self, when: float) -> None:
         """Sweep at this time, or earlier if that is planned already."""
-        if when == NO_LIMIT or (self._sweep_timer is not None and self._sweep_timer.when() <= when):
+        if when >= self._sweep_time:
             return
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
+        self._sweep_time = when
         self._sweep_timer = asyncio.get_running_loop().call_at(when, self._sweep)
 
     def _sweep(self) -> None:
-        self._sweep_timer = None
+        self._sweep_timer, self._sweep_time = None, NO_LIMIT
         now, next_due_at = asyncio.get_running_loop().time(), NO_LIMIT
         for session in list(self._sessions):
             if session.is_ending:
@@ -448,8 +452,10 @@ def profile_for(
     is_plain = not caller.capabilities and caller.log_level is None
     if is_plain and principal is None and default.scope is None and not keeps_client_sessions:
         return None
-    is_known = caller.scope is not None or principal is not None
     tenant = caller.principal.tenant
+    if principal is not None and not caller.capabilities and not keeps_client_sessions:  # most calls of a principal
+        return SessionProfile(principal=principal, tenant=tenant)
+    is_known = caller.scope is not None or principal is not None
     is_client_session = keeps_client_sessions and is_known and not default_client.sends_tool_headers
     if default_client.revision.stateless:
         return (

@@ -68,12 +68,6 @@ class UpstreamSession:
         return self.scope is None and (self.profile is None or not self.profile.accepts_client_requests)
 
     @property
-    def is_started(self) -> bool:
-        """Whether its handshake has succeeded and it is connected."""
-        task = self.start_task
-        return task is not None and task.done() and not task.cancelled() and self.client.is_open
-
-    @property
     def is_clean(self) -> bool:
         """Whether no message about an abandoned call can arrive any more."""
         return not self._abandoned

@@ -61,7 +61,7 @@ def new_code_verifier() -> str:
     return secrets.token_urlsafe(_VERIFIER_BYTES)
 
 
-def check_login_support(discovered: Discovered) -> str:
+def check_login_support(discovered: Discovered, quirks: IssuerQuirks) -> str:
     """Return the authorization endpoint.
 
     Raises: MetadataError, if it does not support the authorization code flow with PKCE.
@@ -73,6 +73,11 @@ def check_login_support(discovered: Discovered) -> str:
             "client_credentials"
         )
     methods = server.code_challenge_methods_supported
+    if methods is None and not (discovered.is_guessed or quirks.assume_pkce):
+        raise MetadataError(
+            f"The metadata of the authorization server {shown} do not say whether it supports PKCE "
+            "(`code_challenge_methods_supported`), which MCP requires; if it does, set `assume_pkce`"
+        )
     if methods is not None and "S256" not in methods:
         raise MetadataError(
             f"The authorization server {shown} does not support PKCE with S256; ask its operator to enable it"

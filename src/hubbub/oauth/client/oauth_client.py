@@ -100,12 +100,12 @@ class OAuthClient:
         Raises: OAuthError.
         """
         found = discovered or await self.discover(challenge)
-        endpoint = check_login_support(found)
+        quirks = self.settings.quirks_of(found.issuer)
+        endpoint = check_login_support(found, quirks)
         selected = select_scopes(self.settings.scope, challenge, found)
         scopes = tuple(dict.fromkeys((*more_scopes, *selected)))
         registration = await self._register(found, redirect_uri, scopes, previous)
         dpop_key = self._new_dpop_key(found)
-        quirks = self.settings.quirks_of(found.issuer)
         pending = PendingLogin(
             server_url=self.server_url,
             principal=self.settings.principal,
@@ -333,7 +333,7 @@ class OAuthClient:
             token_type="DPoP" if kind == "dpop" else "Bearer",
             refresh_token=token.refresh_token or base.refresh_token,
             expires_at=token.expires_at(now),
-            scopes=tuple(token.scope.split()) if token.scope else base.scopes,
+            scopes=base.scopes if token.scope is None else tuple(token.scope.split()),
             id_token=token.id_token or base.id_token,
             dpop_key=base.dpop_key if kind == "dpop" else None,
             obtained_at=now,

@@ -49,6 +49,8 @@ class IssuerQuirks(msgspec.Struct, frozen=True, kw_only=True):
     """Leave out `resource` (RFC 8707), which Entra ID v1 endpoints and some others refuse."""
     prompt: str | None = None
     """`prompt` of the authorization request, such as `consent` or `select_account`; empty: never sent."""
+    assume_pkce: bool = False
+    """Use it although its metadata do not list S256 as a PKCE method, as those of Entra ID do not."""
     authorization_params: Mapping[str, str] = {}
     """More parameters of the authorization request, such as `audience`."""
 

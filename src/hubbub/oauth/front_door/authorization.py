@@ -22,6 +22,7 @@ from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.provider import Provider
+from hubbub.oauth.front_door.provider_sessions import ProviderSessions
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
 from hubbub.oauth.front_door.web import (
     BadParameters,
@@ -123,6 +124,7 @@ class AuthorizationFlow:
         database: Callable[[], Database],
         sealer: Sealer,
         provider: Provider | None,
+        sessions: ProviderSessions | None,
         identify_key: Callable[[bytes], Principal | None] | None,
         has_tenants: bool,
         clock: Callable[[], float],
@@ -132,11 +134,12 @@ class AuthorizationFlow:
         self._database = database
         self._sealer = sealer
         self._provider = provider
+        self._sessions = sessions
         self._identify_key = identify_key
         self._has_tenants = has_tenants
         self._clock = clock
         self._browser = Browser(config.issuer)
-        self._key_attempts = Attempts(Rate(limits.KEY_ATTEMPTS_PER_MINUTE, 60, "minute"), clock)
+        self._wrong_keys = Attempts(Rate(limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
         self._style_url = config.url(pages.STYLE_PATH)
 
     # -- the request -----------------------------------------------------------------
@@ -255,11 +258,14 @@ class AuthorizationFlow:
             if "error" in parameters or "code" not in parameters:
                 await self._refuse_login(exchange, login.request, first(parameters, "error"))
                 return
-            user = await self._provider.finish_login(
+            found = await self._provider.finish_login(
                 first(parameters, "code"), nonce=login.nonce, verifier=login.verifier
             )
         except OAuthError as error:
             raise self._provider_failed(error) from None
+        user = found.user
+        if login.request is not None and self._sessions is not None:
+            user = await self._sessions.start(found)
         await self._continue_login(exchange, login, user)
 
     async def _continue_login(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
@@ -302,15 +308,16 @@ class AuthorizationFlow:
         problem, status = "", 200
         headers: HeaderList = ()
         if exchange.method == "POST":
-            wait_s = self._key_attempts.count(exchange.client)
+            wait_s = self._wrong_keys.wait_s(exchange.client)
             user = None if wait_s else self._find_user(first(parameters, "key").strip())
             if user is not None:
                 await self._continue_login(exchange, login, user)
                 return
             if wait_s:
-                problem, status = f"Too many attempts. Try again in {wait_s} seconds.", 429
+                problem, status = f"Too many wrong keys. Try again in {wait_s} seconds.", 429
                 headers = ((b"retry-after", b"%d" % wait_s),)
             else:
+                self._wrong_keys.add(exchange.client)
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
                 problem, status = "This key is unknown, expired or revoked.", 403
         request = login.request
@@ -344,7 +351,7 @@ class AuthorizationFlow:
         client = await self._find_client(request.client_id, exchange)
         scopes = self._choose_scopes(request, user)
         state = ConsentState(request, hash_browser(self._browser.read(exchange)), user, scopes)
-        authorization, target = _authorization(state, client), redirect_target(request.redirect_uri)
+        authorization, target = self._authorization(state, client), redirect_target(request.redirect_uri)
         if not request.asks_again and client.may_skip_consent(request.redirect_uri):
             now = self._clock()
             if await self._database().read(lambda c: store.has_consent(c, authorization, target, now)):
@@ -414,7 +421,7 @@ class AuthorizationFlow:
         from hubbub.oauth.front_door import store
 
         request, now = state.request, self._clock()
-        authorization = _authorization(state, client)
+        authorization = self._authorization(state, client)
         code = AuthorizationCode(
             authorization=authorization,
             redirect_uri=request.redirect_uri,
@@ -435,6 +442,19 @@ class AuthorizationFlow:
         )
         answer = {"code": text, **({} if request.state is None else {"state": request.state})}
         await redirect(exchange, add_parameters(request.redirect_uri, {**answer, "iss": self._config.issuer}))
+
+    def _authorization(self, state: ConsentState, client: Client) -> Authorization:
+        provider, max_age_s = self._config.provider, limits.GRANT_MAX_S
+        if provider is not None and not state.user.provider_session:
+            max_age_s = min(max_age_s, provider.max_session_s)
+        return Authorization(
+            client_id=client.client_id,
+            client_name=client.name,
+            user=state.user,
+            scopes=state.scopes,
+            resource=state.request.resource,
+            max_age_s=max_age_s,
+        )
 
     # -- shared ----------------------------------------------------------------------
 
@@ -484,13 +504,3 @@ class AuthorizationFlow:
             return_url=error.return_url,
         )
         await respond_page(exchange, page, status=error.status)
-
-
-def _authorization(state: ConsentState, client: Client) -> Authorization:
-    return Authorization(
-        client_id=client.client_id,
-        client_name=client.name,
-        user=state.user,
-        scopes=state.scopes,
-        resource=state.request.resource,
-    )

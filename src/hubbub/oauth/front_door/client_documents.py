@@ -49,8 +49,9 @@ class ClientDocuments:
             self._clients.move_to_end(client_id)
             return known[0]
         host = check_client_url(client_id)
-        if wait_s := self._attempts.count(address):
+        if wait_s := self._attempts.wait_s(address):
             raise OAuthError(f"Too many client documents were requested; try again in {wait_s} s")
+        self._attempts.add(address)
         client = await self._fetch(client_id, host)
         self._clients[client_id] = client, self._clock()
         self._clients.move_to_end(client_id)

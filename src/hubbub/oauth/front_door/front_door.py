@@ -25,6 +25,7 @@ from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
+from hubbub.oauth.front_door.provider_sessions import ProviderNotAsked, ProviderSessions
 from hubbub.oauth.front_door.records import Grant
 from hubbub.oauth.front_door.signing_keys import SigningKeys
 from hubbub.oauth.front_door.web import (
@@ -104,19 +105,26 @@ class FrontDoor:
         """Verifies the access tokens of this server."""
         self._clients = ClientDirectory(self._database, ClientDocuments(rules, clock=clock), clock)
         self._proofs = DpopProofs(clock=clock)
-        self._registrations = Attempts(Rate(limits.REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"), clock)
-        provider = None
+        self._registrations = Attempts(
+            Rate(limits.REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"),
+            clock,
+            total=Rate(limits.ALL_REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"),
+        )
+        provider: Provider | None = None
+        self._sessions: ProviderSessions | None = None
         if config.provider is not None:
             redirect_uri = config.url(CALLBACK_PATH)
             provider = Provider(
                 config.provider, redirect_uri, read_secret=read_secret, identity=identity, rules=rules, clock=clock
             )
+            self._sessions = ProviderSessions(config, provider, database=self._database, sealer=sealer, clock=clock)
         self._flow = AuthorizationFlow(
             config,
             clients=self._clients,
             database=self._database,
             sealer=sealer,
             provider=provider,
+            sessions=self._sessions,
             identify_key=identify_key,
             has_tenants=identity is not None,
             clock=clock,
@@ -282,10 +290,11 @@ class FrontDoor:
             body = await exchange.body()
             if len(body) > limits.REGISTRATION_BYTES:
                 raise MetadataError(f"the client metadata are larger than {limits.REGISTRATION_BYTES} bytes")
-            wait_s = self._registrations.count(exchange.client)
+            wait_s = self._registrations.wait_s(exchange.client)
             if wait_s:
-                await _respond_later(exchange, "Too many registrations from this address", wait_s)
+                await _respond_later(exchange, "Too many registrations", wait_s)
                 return
+            self._registrations.add(exchange.client)
             await respond_json(exchange, 201, await self._clients.register(body))
         except TooManyClients as error:
             await respond_error(exchange, "temporarily_unavailable", error.message, 503)
@@ -323,6 +332,9 @@ class FrontDoor:
             jkt = self._check_proof(exchange)
             client_id = first(form, "client_id") or _basic_user(headers)
             client = await self._clients.find(client_id, exchange.client)
+            if self._sessions is not None and first(form, "grant_type") == "refresh_token" and client is not None:
+                ended = await self._sessions.check(first(form, "refresh_token"), client.client_id)
+                self.tokens.add_ended(ended)
             make = await self._prepare(client, jkt)
             response = await answer(form, headers, make)
             self.tokens.add_ended(response.ended_sids)
@@ -335,6 +347,8 @@ class FrontDoor:
             raise
         except InvalidProof as error:
             await respond_error(exchange, "invalid_dpop_proof", error.message)
+        except ProviderNotAsked as error:
+            await respond_error(exchange, "temporarily_unavailable", error.message, 503)
         except OAuthError as error:
             await respond_error(exchange, "invalid_client", error.message, 401)
         except HubbubError as error:

@@ -166,13 +166,14 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
         return TokenResponse(status, content, tuple(headers), tuple(self.ended_sids))
 
     def make_response(self, grant: Grant, scopes: tuple[str, ...], token: RefreshToken) -> dict[str, Any]:
-        response: dict[str, Any] = {
+        return {
             "access_token": self.context.sign(grant, scopes),
             "token_type": "DPoP" if grant.jkt else "Bearer",
             "expires_in": int(self.context.lifetime_s),
             "refresh_token": str(token),
+            # Also if there are none: without it, clients believe that they got what they asked for (RFC 6749 §5.1).
+            "scope": " ".join(scopes),
         }
-        return response | ({"scope": " ".join(scopes)} if scopes else {})
 
 
 class _RequiredChallenge(CodeChallenge):  # type: ignore[misc]

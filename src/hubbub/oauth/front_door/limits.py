@@ -14,6 +14,11 @@ GRANT_IDLE_S: Final = 30 * 86_400.0
 """After this time without a refresh, the person has to log in again."""
 GRANT_MAX_S: Final = 180 * 86_400.0
 """After this time, the person has to log in again, even if the grant was used."""
+PROVIDER_CHECK_S: Final = 3600.0
+"""If the last check of a person at the identity provider is older, it is repeated before a token is refreshed."""
+PROVIDER_DOWN_S: Final = 86_400.0
+"""While the provider is down, tokens are refreshed without a check until the last one is older than this."""
+PROVIDER_CHECK_TIMEOUT_S: Final = 10.0
 CONSENT_S: Final = 180 * 86_400.0
 """How long a consent is remembered."""
 UNUSED_CLIENT_S: Final = 86_400.0
@@ -30,15 +35,19 @@ CLIENTS: Final = 10_000
 CODES_PER_USER: Final = 20
 GRANTS_PER_USER: Final = 100
 """Of one user; the one used longest ago ends when there are more."""
+PROVIDER_SESSIONS_PER_USER: Final = GRANTS_PER_USER + 20
+"""Logins at the provider of one user, those included in which the person has not consented yet."""
 CONSENTS_PER_USER: Final = 200
 REVOKED_GRANTS: Final = 100_000
 """Ended grants whose access tokens may not have expired."""
 SIGNING_KEYS: Final = 16
 
-REGISTRATIONS_PER_HOUR: Final = 60
-"""New registrations from one network address."""
-KEY_ATTEMPTS_PER_MINUTE: Final = 10
-"""API keys that one network address may try on the login page."""
+REGISTRATIONS_PER_HOUR: Final = 300
+"""New registrations from one network address, which can be that of a whole office."""
+ALL_REGISTRATIONS_PER_HOUR: Final = 3000
+"""New registrations from all network addresses. A quarter of an hour of these is far below `CLIENTS`."""
+WRONG_KEYS_PER_MINUTE: Final = 10
+"""Wrong API keys from one network address, after which the login page accepts no key from it for a while."""
 LIMITED_ADDRESSES: Final = 10_000
 """Network addresses whose attempts are counted."""
 

@@ -1,6 +1,7 @@
 """The identity provider at which people log in: OpenID Connect, authorization code with PKCE and nonce.
 
-The provider's tokens are used once, to learn who logged in, and are then dropped. They are never given to a client.
+Its tokens are used to learn who logged in, and never given to a client. Only a refresh token is kept, so that
+the provider can be asked again (`provider_sessions.py`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes
 from hubbub.settings.secret import Secret
 
+_OFFLINE_ACCESS: Final = "offline_access"
+_LOGIN_ENDED: Final = frozenset(("invalid_grant", "interaction_required", "login_required", "consent_required"))
 _ID_TOKEN_TYPES: Final = frozenset(("jwt",))
 
 ReadSecret = Callable[[], Awaitable[Secret | None]]
@@ -52,9 +55,24 @@ async def no_secret() -> Secret | None:
     return None
 
 
+class LoginEnded(AuthorizationFailed):
+    """The provider no longer vouches for a person who logged in."""
+
+
+class ProviderLogin(msgspec.Struct, frozen=True):
+    """A person who logged in."""
+
+    user: User
+    subject: str
+    """The person's identifier at the provider."""
+    refresh_token: str
+    """With which the provider can be asked again; empty if it issued none."""
+
+
 class _TokenResponse(msgspec.Struct, frozen=True):
     id_token: str = ""
     access_token: str = ""
+    refresh_token: str = ""
     error: str = ""
     error_description: str = ""
 
@@ -99,13 +117,19 @@ class Provider:
             "response_type": "code",
             "client_id": self._config.client_id,
             "redirect_uri": self._redirect_uri,
-            "scope": " ".join(dict.fromkeys(("openid", *self._config.scopes))),
+            "scope": " ".join(self._scopes(metadata)),
             "state": state,
             "nonce": nonce,
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
         return endpoint + ("&" if "?" in endpoint else "?") + urlencode(parameters)
+
+    def _scopes(self, metadata: AuthorizationServerMetadata) -> list[str]:
+        scopes = dict.fromkeys(("openid", *self._config.scopes))
+        if _OFFLINE_ACCESS not in (metadata.scopes_supported or ()):
+            scopes.pop(_OFFLINE_ACCESS, None)  # some refuse scopes that they do not know
+        return list(scopes)
 
     async def check_response_issuer(self, issuer: str | None) -> None:
         """Refuse the response of another provider (RFC 9207).
@@ -117,17 +141,25 @@ class Provider:
         if (issuer is None and is_promised) or (issuer is not None and issuer != metadata.issuer):
             raise AuthorizationFailed("The response did not come from the identity provider of this server")
 
-    async def finish_login(self, code: str, *, nonce: str, verifier: str) -> User:
+    async def finish_login(self, code: str, *, nonce: str, verifier: str) -> ProviderLogin:
         """Redeem a code of the provider; return who logged in.
 
         Raises: OAuthError.
         """
         metadata = await self._discover()
-        tokens = await self._redeem(metadata, code, verifier)
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self._redirect_uri,
+            "code_verifier": verifier,
+        }
+        tokens = await self._request_tokens(metadata, form)
+        if not tokens.id_token:
+            raise AuthorizationFailed(f"The identity provider {self.name} answered without an ID token")
         try:
             claims = await self._verify(metadata, tokens.id_token, nonce)
             claims = await self._complete(metadata, claims, tokens.access_token)
-            return self._make_user(claims)
+            return ProviderLogin(self._make_user(claims), claims["sub"], tokens.refresh_token)
         except (InvalidJwt, InvalidClaim) as error:
             logger.warning("oauth_id_token_refused", extra={"issuer": self._config.issuer, "reason": str(error)})
             kind = "the ID token" if isinstance(error, InvalidJwt) else "your account"
@@ -136,6 +168,35 @@ class Provider:
             ) from None
         except KeysUnavailable:
             raise OAuthError(f"The keys of {self.name} cannot be fetched at the moment; try again") from None
+
+    async def refresh_login(self, refresh_token: str, subject: str, user: User) -> ProviderLogin:
+        """Ask the provider about a person who logged in before; return what it says now.
+
+        If it says nothing about the person, `user` is returned.
+
+        Raises: LoginEnded, OAuthError.
+        """
+        metadata = await self._discover()
+        form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
+        try:
+            tokens = await self._request_tokens(metadata, form)
+            claims: dict[str, Any] = {"sub": subject}
+            if tokens.id_token:
+                claims = await self._verify(metadata, tokens.id_token, None)
+                if claims["sub"] != subject:
+                    raise InvalidJwt("it names another subject")
+            found = await self._complete(metadata, claims, tokens.access_token)
+            if tokens.id_token or found != claims:
+                user = self._make_user(found)
+        except TokenRequestRefused as error:
+            if error.code in _LOGIN_ENDED:
+                raise LoginEnded(error.message) from None
+            raise
+        except (InvalidJwt, InvalidClaim) as error:
+            raise LoginEnded(f"The account is no longer accepted: {error}") from None
+        except KeysUnavailable:
+            raise OAuthError(f"The keys of {self.name} cannot be fetched at the moment") from None
+        return ProviderLogin(user, subject, tokens.refresh_token or refresh_token)
 
     # -- discovery -----------------------------------------------------------------
 
@@ -180,13 +241,7 @@ class Provider:
 
     # -- tokens ----------------------------------------------------------------------
 
-    async def _redeem(self, metadata: AuthorizationServerMetadata, code: str, verifier: str) -> _TokenResponse:
-        form = {
-            "grant_type": "authorization_code",
-            "code": code,
-            "redirect_uri": self._redirect_uri,
-            "code_verifier": verifier,
-        }
+    async def _request_tokens(self, metadata: AuthorizationServerMetadata, form: dict[str, str]) -> _TokenResponse:
         headers: dict[str, str] = {}
         secret = await self._read_secret()
         methods = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
@@ -200,7 +255,7 @@ class Provider:
             form |= {"client_id": self._config.client_id, "client_secret": secret.reveal()}
         response = await self._client().post_form(str(metadata.token_endpoint), form, headers=headers)
         tokens = self._parse(response)
-        if not response.is_success or tokens.error or not tokens.id_token:
+        if not response.is_success or tokens.error:
             raise TokenRequestRefused(self._config.issuer, tokens.error, tokens.error_description)
         return tokens
 
@@ -212,7 +267,7 @@ class Provider:
                 f"The identity provider {self.name} answered without tokens; check how this server is registered there"
             ) from None
 
-    async def _verify(self, metadata: AuthorizationServerMetadata, token: str, nonce: str) -> dict[str, Any]:
+    async def _verify(self, metadata: AuthorizationServerMetadata, token: str, nonce: str | None) -> dict[str, Any]:
         if len(token) > bounds.CREDENTIAL_BYTES:
             raise InvalidJwt("the ID token is too large")
         signed = parse_jwt(token.encode("utf-8", "replace"), _ID_TOKEN_TYPES)
@@ -234,7 +289,9 @@ class Provider:
         if not isinstance(issued_at, int | float) or issued_at - leeway > now:
             raise InvalidJwt("not valid yet; compare the clocks of both servers")
         claimed_nonce = claims.get("nonce")
-        if not isinstance(claimed_nonce, str) or not hmac.compare_digest(claimed_nonce.encode(), nonce.encode()):
+        if nonce is not None and not (
+            isinstance(claimed_nonce, str) and hmac.compare_digest(claimed_nonce.encode(), nonce.encode())
+        ):
             raise InvalidJwt("it belongs to another login")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
             raise InvalidJwt("it names no subject")

@@ -19,6 +19,8 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """The scopes that the person may grant."""
     key: str = ""
     """The principal of the API key that was used to log in, which must stay valid."""
+    provider_session: str = ""
+    """The login at the identity provider, if the provider can be asked about it again."""
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +31,8 @@ class Authorization(msgspec.Struct, frozen=True, kw_only=True):
     user: User
     scopes: tuple[str, ...]
     resource: str
+    max_age_s: float
+    """How long after the consent the person has to log in again."""
 
 
 class AuthorizationCode(msgspec.Struct, frozen=True, kw_only=True):

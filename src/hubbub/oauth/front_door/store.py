@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
-from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants
+from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants, provider_sessions
 from hubbub.store.sql import Connection, Row, add_row, and_, delete, func, insert, select, text, update
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -53,7 +53,7 @@ def save_code(connection: Connection, code_hash: str, code: AuthorizationCode, n
     """Save a new code; of too many codes of one user, the oldest end."""
     user = code.authorization.user
     mine = and_(codes.c.tenant == user.tenant, codes.c.user_name == user.name)
-    _delete_oldest(connection, codes, codes.c.code_hash, mine, codes.c.expires_at, limits.CODES_PER_USER)
+    delete_oldest(connection, codes, codes.c.code_hash, mine, codes.c.expires_at, limits.CODES_PER_USER)
     row = {
         "code_hash": code_hash,
         "client_id": code.authorization.client_id,
@@ -105,16 +105,25 @@ def add_grant(
         "content": _encode(grant).decode(),
         "created_at": int(now),
         "used_at": int(now),
-        "expires_at": int(now + limits.GRANT_IDLE_S),
+        "expires_at": int(now + min(limits.GRANT_IDLE_S, authorization.max_age_s)),
     }
     add_row(connection, grants, row)
+    # A login belongs to the first grant that it leads to.
+    taken = update(provider_sessions).where(
+        provider_sessions.c.id == user.provider_session, provider_sessions.c.sid == ""
+    )
+    connection.execute(taken.values(sid=grant.sid, expires_at=int(now + authorization.max_age_s)))
     _renew_client(connection, authorization.client_id, now)
     return grant, token, ended
 
 
-def find_grant(connection: Connection, token: RefreshToken, now: float) -> Grant | None:
-    """Return the grant of a refresh token, used or not; None if there is none or it has expired."""
+def find_grant(
+    connection: Connection, token: RefreshToken, now: float, *, must_be_unused: bool = False
+) -> Grant | None:
+    """Return the grant of a refresh token; None if there is none or it has expired."""
     query = select(grants.c.content, grants.c.expires_at).where(grants.c.handle_hash == token.handle_hash)
+    if must_be_unused:
+        query = query.where(grants.c.secret_hash == token.secret_hash)
     row = connection.execute(query).first()
     return None if row is None or row.expires_at <= now else msgspec.json.decode(row.content, type=Grant)
 
@@ -125,10 +134,16 @@ def find_grant_by_sid(connection: Connection, sid: str, now: float) -> Grant | N
     return None if row is None or row.expires_at <= now else msgspec.json.decode(row.content, type=Grant)
 
 
+def save_grant(connection: Connection, grant: Grant) -> None:
+    """Replace what a grant permits."""
+    connection.execute(update(grants).where(grants.c.sid == grant.sid).values(content=_encode(grant).decode()))
+
+
 def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now: float) -> RefreshToken | None:
     """Replace a refresh token by the next one; None if it was used before, and then the grant has ended."""
     following = RefreshToken.new(token.handle)
-    idle_end, latest_end = int(now + limits.GRANT_IDLE_S), grants.c.created_at + int(limits.GRANT_MAX_S)
+    max_age_s = grant.authorization.max_age_s
+    idle_end, latest_end = int(now + limits.GRANT_IDLE_S), grants.c.created_at + int(max_age_s)
     statement = (
         update(grants)
         .where(grants.c.sid == grant.sid, grants.c.secret_hash == token.secret_hash)
@@ -156,6 +171,7 @@ def end_grants(connection: Connection, sids: Iterable[str], now: float) -> list[
         if row is None:
             continue
         ended.append(sid)
+        connection.execute(delete(provider_sessions).where(provider_sessions.c.sid == sid))
         expires_at = int(now + limits.ACCESS_TOKEN_S + _ENDED_MARGIN_S)
         connection.execute(delete(ended_grants).where(ended_grants.c.sid == sid))
         connection.execute(insert(ended_grants).values(sid=sid, expires_at=expires_at))
@@ -260,7 +276,7 @@ def _same_consent(authorization: Authorization, target: str) -> Any:
 
 def sweep(connection: Connection, now: float) -> None:
     """Delete what has expired."""
-    for table in (codes, grants, ended_grants, consents, clients):
+    for table in (codes, grants, ended_grants, consents, clients, provider_sessions):
         connection.execute(delete(table).where(table.c.expires_at <= now))
 
 
@@ -269,7 +285,8 @@ def _renew_client(connection: Connection, client_id: str, now: float) -> None:
     connection.execute(used.values(used_at=int(now), expires_at=int(now + limits.IDLE_CLIENT_S)))
 
 
-def _delete_oldest(connection: Connection, table: Any, key: Any, mine: Any, order: Any, limit: int) -> None:
+def delete_oldest(connection: Connection, table: Any, key: Any, mine: Any, order: Any, limit: int) -> None:
+    """Make room for one more row among `mine`, of which there can be `limit`."""
     surplus = select(key).where(mine).order_by(order.desc(), key).offset(limit - 1).limit(limit)
     found = [row[0] for row in connection.execute(surplus)]
     if found:

@@ -39,6 +39,7 @@ from hubbub.server.server import Server
 from hubbub.server.views import RESTRICTED_VIEWS
 from hubbub.shares import Shares
 from hubbub.transports import websocket
+from hubbub.transports.shared_tasks import RETURNED, resume
 
 logger = logging.getLogger("hubbub.http")
 
@@ -80,7 +81,7 @@ class Endpoint:
         self._open_connections = None if gate is None else OpenConnections(gate.recheck)
         self._public_routes = PublicRoutes({} if public_routes is None else public_routes)
         self._requests = Shares(bounds.CONNECTIONS if max_requests is None else max_requests)
-        """Running requests of authenticated callers."""
+        """Requests of authenticated callers that wait for something."""
         self._rate_limits = rate_limits
         self._metrics = metrics
         self._shows_operation = shows_operation
@@ -129,14 +130,19 @@ class Endpoint:
                 await respond_refusal(exchange, admitted)
                 return
             route = self._fast_routes.get((exchange.method, path)) or self._find_route(exchange, admitted)
-            if admitted is not ANONYMOUS:
-                name = admitted.name
+            name = None if admitted is ANONYMOUS else admitted.name
             if isinstance(route, Refusal):
                 await respond_refusal(exchange, route)
             elif admitted is ANONYMOUS:
                 await route(exchange, admitted)
             else:
-                await self._serve_authenticated(route, exchange, admitted)
+                # A call that does not wait needs no share, and nothing can end it.
+                if self._requests.total and not self._requests.has_room(admitted.name):
+                    raise Overloaded("concurrent requests", self._requests.limit)
+                work = route(exchange, admitted).__await__()
+                waits_for = next(work, RETURNED)
+                if waits_for is not RETURNED:
+                    await self._continue(exchange, admitted, resume(work, waits_for))
         except ConnectionClosed:
             return
         except asyncio.CancelledError:
@@ -166,17 +172,15 @@ class Endpoint:
         else:
             await handler(exchange)
 
-    async def _serve_authenticated(self, route: Route, exchange: HttpExchange, principal: Principal) -> None:
-        """Serve an authenticated caller, within its share and while its credential is valid."""
-        if not self._requests.has_room(principal.name):
-            raise Overloaded("concurrent requests", self._requests.limit)
+    async def _continue(self, exchange: HttpExchange, principal: Principal, work: Awaitable[None]) -> None:
+        """Wait for a request of an authenticated caller, which takes a share and ends with its credential."""
         assert self._open_connections is not None
         connection = self._open_connections.add(
             exchange.headers, principal, exchange.cancel, path=exchange.path, is_stream=exchange.method == "GET"
         )
         self._requests.take(principal.name)
         try:
-            await route(exchange, principal)
+            await work
         except asyncio.CancelledError:
             if connection.refusal is None:
                 raise

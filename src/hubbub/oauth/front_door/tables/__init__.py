@@ -80,6 +80,20 @@ consents = Table(
     PrimaryKeyConstraint("tenant", "user_name", "client_id", "redirect_target", "resource"),
 )
 
+provider_sessions = Table(
+    "oauth_provider_sessions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("sid", Text, nullable=False),  # the grant that began with this login; empty until there is one
+    Column("tenant", Text, nullable=False),
+    Column("user_name", Text, nullable=False),
+    Column("sealed", Text, nullable=False),  # the refresh token of the identity provider
+    Column("checked_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("oauth_provider_sessions_grant", "sid"),
+    Index("oauth_provider_sessions_user", "tenant", "user_name"),
+)
+
 signing_keys = Table(
     "oauth_signing_keys",
     metadata,

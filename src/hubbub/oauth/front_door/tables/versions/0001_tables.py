@@ -53,6 +53,14 @@ def upgrade() -> None:
         PrimaryKeyConstraint("tenant", "user_name", "client_id", "redirect_target", "resource"),
     )
     op.create_table(
+        "oauth_provider_sessions",
+        Column("id", Text, primary_key=True),
+        *_texts("sid", "tenant", "user_name", "sealed"),
+        *_times("checked_at", "expires_at"),
+    )
+    op.create_index("oauth_provider_sessions_grant", "oauth_provider_sessions", ["sid"])
+    op.create_index("oauth_provider_sessions_user", "oauth_provider_sessions", ["tenant", "user_name"])
+    op.create_table(
         "oauth_signing_keys",
         Column("kid", Text, primary_key=True),
         *_texts("sealed"),

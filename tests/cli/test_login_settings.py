@@ -1,0 +1,153 @@
+"""`hubbub login` and `logout`, and `[servers.NAME.oauth]`, with an authorization server that a test changes."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.cli.conftest import clean_environment
+from tests.identity.scripted_browser import ScriptedBrowser
+from tests.oauth.client.protected_server import ProtectedServer, protected_server
+
+from hubbub import StoredCredentials
+from hubbub.oauth.client.machine_grants import JWT_BEARER
+
+URL = re.compile(r"http://\S+response_type=code\S+")
+NEEDS_LOGIN = 3
+
+
+class Shell:
+    """Runs commands with a home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("DATA", "STATE", "CONFIG")}
+        kept = {name: value for name, value in clean_environment().items() if name not in ("DISPLAY", "BROWSER")}
+        self.environ = kept | folders | {"HUBBUB_CREDENTIALS": "file"}
+        self.store = StoredCredentials(folder / "data" / "hubbub", environ=self.environ)
+
+    def write(self, server: ProtectedServer, *lines: str) -> Path:
+        file = self.folder / "servers.toml"
+        file.write_text("\n".join((f'[servers.notes]\nurl = "{server.url}"\n[servers.notes.oauth]', *lines)))
+        return file
+
+    @asynccontextmanager
+    async def start(self, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "hubbub", *arguments,
+            cwd=self.folder, env=self.environ,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Run a command; return its exit code, stdout and stderr."""
+        async with self.start(*arguments) as process:
+            out, err = await process.communicate()
+            return process.returncode or 0, out.decode(), err.decode()
+
+    async def log_in(self, server: ProtectedServer, *arguments: str) -> dict[str, list[str]]:
+        """Log in, and return the parameters of the authorization request."""
+        async with self.start("login", *arguments, "--no-browser") as process:
+            assert process.stderr is not None
+            shown, found = "", None
+            while found is None:
+                line = (await process.stderr.readline()).decode()
+                assert line, shown
+                shown += line
+                found = URL.search(line)
+            redirect = await server.log_in(found[0])
+            page = await asyncio.to_thread(ScriptedBrowser().visit, redirect)
+            assert page.status == 200, page.text
+            out, err = await process.communicate()
+            assert process.returncode == 0, err
+            assert b"Logged in" in out
+        return parse_qs(urlsplit(found[0]).query)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+async def test_the_quirks_of_a_server_are_those_of_its_section(shell: Shell) -> None:
+    async with protected_server() as server:
+        del server.metadata["code_challenge_methods_supported"]
+        quirks = ("omit_resource = true", 'prompt = "select_account"')
+        code, _, error = await shell.run(
+            "login", "notes", "--config", str(shell.write(server, *quirks)), "--no-browser"
+        )
+        assert (code, "set `assume_pkce`" in error) == (NEEDS_LOGIN, True)
+        file = shell.write(server, *quirks, "assume_pkce = true")
+        sent = await shell.log_in(server, "notes", "--config", str(file))
+        assert (sent["prompt"], "resource" in sent) == (["select_account"], False)
+        assert all("resource" not in form for form in server.token_requests)
+
+
+async def test_a_client_metadata_document_is_used_instead_of_a_registration(shell: Shell) -> None:
+    document = "https://client.example.com/hubbub.json"
+    async with protected_server() as server:
+        server.metadata["client_id_metadata_document_supported"] = True
+        sent = await shell.log_in(server, server.url, "--client-metadata-url", document)
+        assert sent["client_id"] == [document]
+        assert server.registrations == []
+
+
+async def test_a_workload_presents_the_assertion_in_its_file(shell: Shell) -> None:
+    async with protected_server() as server:
+        (shell.folder / "token.jwt").write_text("a-platform-token\n")
+        lines = ('grant = "jwt_bearer"', f'issuer = "{server.origin}"', 'assertion_file = "token.jwt"')
+        file = shell.write(server, *lines)
+        code, _, error = await shell.run("tools", "notes", "--config", str(file))
+        assert code == 0, error
+        assert [(form["grant_type"], form["assertion"]) for form in server.token_requests] == [
+            (JWT_BEARER, "a-platform-token")
+        ]
+        (shell.folder / "token.jwt").unlink()
+        code, out, error = await shell.run("tools", "notes", "--config", str(file))
+        assert code != 0
+        assert "token.jwt cannot be read" in error
+        assert "a-platform-token" not in out + error
+
+
+async def test_every_login_ends_also_if_its_tokens_cannot_be_revoked(shell: Shell) -> None:
+    async def fail(request: Any) -> None:
+        await request.reply(503)
+
+    async with protected_server() as one, protected_server() as other:
+        for server in (one, other):
+            await shell.log_in(server, server.url)
+        one.handle["/revoke"] = fail
+        code, out, error = await shell.run("logout", "--all")
+        assert code == 0
+        assert f"Logged out of {one.url}: its tokens are deleted, but not revoked." in out
+        assert f"Logged out of {other.url}: its tokens are revoked and deleted." in out
+        assert f"the tokens for {one.url} could not be revoked" in error
+        assert await shell.store.list() == []
+        for token in one.valid_tokens:
+            assert token not in out + error
+        assert (await shell.run("logout", "--all"))[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [("read", "hub://x"), ("prompts",)])
+async def test_every_command_uses_the_login(shell: Shell, arguments: tuple[str, ...]) -> None:
+    async with protected_server() as server:
+        command, *rest = arguments
+        code, _, error = await shell.run(command, server.url, *rest)
+        assert code == NEEDS_LOGIN
+        assert f"run `hubbub login {server.url}`" in error
+        await shell.log_in(server, server.url)
+        _, _, error = await shell.run(command, server.url, *rest)
+        assert "needs a login" not in error
+        assert server.calls("initialize")
