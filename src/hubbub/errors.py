@@ -135,7 +135,7 @@ class InvalidParams(RequestError):
 
 
 class InsufficientScope(RequestError):
-    """The caller's access token lacks scopes that it may ask for; nothing was executed."""
+    """The caller's access token lacks scopes that the client can request; nothing was executed."""
 
     def __init__(self, scopes: Collection[str]) -> None:
         self.scopes = tuple(sorted(scopes))

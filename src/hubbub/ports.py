@@ -262,7 +262,7 @@ class Gate(Protocol):
         """The caller or a refusal."""
 
     def check(self, headers: Headers, any_origin: bool = False) -> Refusal | None:
-        """Refuse requests by their headers, whoever sends them."""
+        """Refuse requests by their headers, before the caller is known."""
 
     async def recheck(self, headers: Headers) -> Principal | Refusal:
         """Check the credential of a connection that is already open."""
@@ -384,9 +384,9 @@ class RefusedRequest(NamedTuple):
     attempt: int
     """How often the same request was refused before."""
     challenge: str
-    """The value of `WWW-Authenticate`; empty if there is none."""
+    """The value of `WWW-Authenticate`; empty if the header is missing."""
     dpop_nonce: str
-    """The value of `DPoP-Nonce`; empty if there is none."""
+    """The value of `DPoP-Nonce`; empty if the header is missing."""
     sent_headers: Mapping[str, str]
     """What `Authorizer.headers` returned for it."""
 
@@ -407,7 +407,7 @@ class Authorizer(Protocol):
         """
 
     async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Obtain what the server asked for. Return whether the request can be sent again, with new headers.
+        """Obtain what the challenge requires. Return whether the request can be sent again, with new headers.
 
         Raises: TransportError, if authorization failed.
         """
@@ -416,10 +416,10 @@ class Authorizer(Protocol):
         """Use the value of a `DPoP-Nonce` header in the next proof."""
 
     def acquire(self) -> None:
-        """Count a client that uses it."""
+        """Count one more client; each calls `release` at its end."""
 
     async def release(self) -> None:
-        """Uncount a client; without any, a login in progress is cancelled."""
+        """Count one client less; with none left, a login in progress is cancelled."""
 
 
 def hide_nothing(value: Any) -> Any:

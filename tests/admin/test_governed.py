@@ -140,7 +140,7 @@ async def test_what_the_policy_denies_is_neither_listed_nor_called_except_by_who
         "server_sessions": 0,
         "client_sessions": 0,
         "server_logins": 0,
-        "app_logins": 0,
+        "client_grants": 0,
     }
 
 

@@ -65,7 +65,7 @@ async def test_logout_ends_the_sessions_streams_and_process_of_one_user_only(tmp
             hub.site.stream("POST", "/mcp", headers | hub.ada, body) as changes,
         ):
             ended = await log_out(hub, user)
-            assert ended == {"serverSessions": 1, "clientSessions": 2, "serverLogins": 0, "appLogins": 0}
+            assert ended == {"serverSessions": 1, "clientSessions": 2, "serverLogins": 0, "clientGrants": 0}
             while await stream.next() is not None:
                 pass
             while await changes.next() is not None:
@@ -155,11 +155,11 @@ async def test_logout_with_a_server_keeps_the_sessions_of_clients(tmp_path: Path
             "serverSessions": 0,
             "clientSessions": 0,
             "serverLogins": 0,
-            "appLogins": 0,
+            "clientGrants": 0,
         }
         assert is_running(pid)
         ended = await hub.administer("hub.sessions.logout", {"server": "asker"})
-        assert ended == {"serverSessions": 1, "clientSessions": 0, "serverLogins": 0, "appLogins": 0}
+        assert ended == {"serverSessions": 1, "clientSessions": 0, "serverLogins": 0, "clientGrants": 0}
         assert not is_running(pid)
         assert (await session.post(call("pid"))).status == 200
 

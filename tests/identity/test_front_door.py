@@ -132,7 +132,7 @@ async def test_a_user_whom_the_operator_logs_out_has_no_access(pair: tuple[Provi
         async with connect_python_client(hub.url, browse(provider, person), storage=storage) as client:
             await client.call_tool("whoami", {})
     listed = await asyncio.to_thread(hub.list_sessions, "globex", "bob")
-    assert "Notes assistant" in listed.partition("APP")[2]
+    assert "Notes assistant" in listed.partition("CLIENT")[2]
     assert "alice" not in listed
     printed = await asyncio.to_thread(hub.log_out, "globex", "bob")
     assert "ended" in printed

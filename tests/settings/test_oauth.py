@@ -102,7 +102,7 @@ def test_variables_can_set_the_public_url(tmp_path: Path) -> None:
         (
             "[oauth]\npublic_url = 'https://h.example'\n"
             "[[oauth.issuers]]\nissuer = 'https://a.example'\n[[oauth.issuers]]\nissuer = 'https://a.example'",
-            "differ",
+            "occurs twice",
         ),
         (
             "[[oauth.issuers]]\nissuer = 'https://a.example'\n"

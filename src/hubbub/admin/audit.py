@@ -181,11 +181,11 @@ def _read_page(folder: Path, wanted: Filter, from_seq: int, limit: int, *, as_li
 
 def _read_last(folder: Path, wanted: Filter, limit: int, *, as_lines: bool) -> Records:
     found = read_tail(folder, limit + 1, wanted)
-    kept, size = len(found), 0
-    while kept and len(found) - kept < limit and (size := size + len(found[kept - 1][0])) <= PAGE_BYTES:
-        kept -= 1
-    last = found[kept:]
-    return _describe(last, last[-1][1].seq + 1 if last else 1, is_complete=not kept, as_lines=as_lines)
+    start, size = len(found), 0
+    while start and len(found) - start < limit and (size := size + len(found[start - 1][0])) <= PAGE_BYTES:
+        start -= 1
+    last = found[start:]
+    return _describe(last, last[-1][1].seq + 1 if last else 1, is_complete=not start, as_lines=as_lines)
 
 
 def _describe(found: list[tuple[bytes, AuditRecord]], next_seq: int, *, is_complete: bool, as_lines: bool) -> Records:

@@ -63,19 +63,19 @@ class ClientSession(msgspec.Struct, rename="camel", kw_only=True):
     in_flight: int
 
 
-class AppLogin(msgspec.Struct, rename="camel", kw_only=True):
-    """A login of an app at this server, for a user."""
+class ClientGrant(msgspec.Struct, rename="camel", kw_only=True):
+    """A grant of an MCP client at this server, for a user."""
 
     tenant: str
     user: str
     client: str
-    """The name that the app gave itself."""
+    """The name that the client gave itself."""
     client_id: str
     scopes: tuple[str, ...]
     resource: str
     started: str
     last_used: str
-    """When the app last obtained a token."""
+    """When the client last obtained a token."""
     expires: str
 
 
@@ -86,8 +86,8 @@ class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     servers_total: int
     clients: list[ClientSession]
     clients_total: int
-    apps: list[AppLogin]
-    apps_total: int
+    grants: list[ClientGrant]
+    grants_total: int
 
 
 class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
@@ -96,9 +96,9 @@ class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
     server_sessions: int
     client_sessions: int
     server_logins: int = 0
-    """Logins of these users at servers that ask each user to log in."""
-    app_logins: int = 0
-    """Logins of apps at this server, which have to ask the user again."""
+    """Logins of these users at servers with `per_user`."""
+    client_grants: int = 0
+    """Grants of MCP clients at this server; these clients need a new login."""
 
 
 def register(tools: AdminTools, control: SessionControl) -> None:
@@ -108,7 +108,7 @@ def register(tools: AdminTools, control: SessionControl) -> None:
     async def list_sessions(
         tenant: Tenant = None, user: User = None, server: ServerName = None, *, context: Context
     ) -> SessionList:
-        """List the sessions of users: of the hub with its servers, of clients with the hub, and logins of apps."""
+        """List the sessions of users: of the hub with its servers, of clients with the hub, and grants of clients."""
         shown = Logout(tenant=choose_tenant(context, tenant), user=user)
         is_everyone = shown.tenant is None and user is None
 
@@ -121,7 +121,7 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             if is_shown(info.principal) and (server is None or info.server == server)
         ]
         clients = [info for info in control.client_sessions() if is_shown(info.principal)] if server is None else []
-        apps = await control.app_logins(shown) if server is None else []
+        grants = await control.client_grants(shown) if server is None else []
         servers.sort(key=lambda info: info.started_at)
         clients.sort(key=lambda info: info.started_at)
         return SessionList(
@@ -129,8 +129,8 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             servers_total=len(servers),
             clients=[_client_session(info) for info in clients[:LISTED_SESSIONS]],
             clients_total=len(clients),
-            apps=[_app_login(info) for info in apps[:LISTED_SESSIONS]],
-            apps_total=len(apps),
+            grants=[_client_grant(info) for info in grants[:LISTED_SESSIONS]],
+            grants_total=len(grants),
         )
 
     @tools.change("hub.sessions.logout", is_destructive=True, is_idempotent=True)
@@ -160,14 +160,14 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             "server_sessions": ended.server_sessions,
             "client_sessions": ended.client_sessions,
             "server_logins": ended.server_logins,
-            "app_logins": ended.app_logins,
+            "client_grants": ended.client_grants,
         }
         tools.record(context, "session.logout", facts, server=server or "")
         return LogoutResult(
             server_sessions=ended.server_sessions,
             client_sessions=ended.client_sessions,
             server_logins=ended.server_logins,
-            app_logins=ended.app_logins,
+            client_grants=ended.client_grants,
         )
 
 
@@ -206,8 +206,8 @@ def _client_session(info: ClientSessionInfo) -> ClientSession:
     )
 
 
-def _app_login(info: GrantInfo) -> AppLogin:
-    return AppLogin(
+def _client_grant(info: GrantInfo) -> ClientGrant:
+    return ClientGrant(
         tenant=info.tenant,
         user=info.user,
         client=info.client_name,

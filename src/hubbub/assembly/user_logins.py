@@ -1,4 +1,4 @@
-"""Where a hub keeps the logins of its users at servers: in the database of `[oauth]`, or in the encrypted file."""
+"""Chooses where a hub stores its users' logins at servers: in the database of `[oauth]`, or in the encrypted file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.settings.sources import Sources
 
 
 def use_database(config: ServerConfig, settings: ServeSettings, sources: Sources) -> ServerConfig:
-    """Keep the logins at a server in the database of `[oauth]`, if one is configured.
+    """Store the logins at a server in the database of `[oauth]`, if one is configured.
 
     Raises:
         SettingsError: the URL of the database is wrong.

@@ -79,4 +79,7 @@ def _decode(lines: Sequence[str]) -> Lines:
     try:
         return [(line.encode(), decode_record(line.encode())) for line in lines]
     except msgspec.DecodeError:
-        raise InvalidResponse("the hub returned a line that is no record of an audit journal") from None
+        raise InvalidResponse(
+            "the hub returned a line that is not a record of an audit journal; use the same version "
+            "of Hubbub on both sides"
+        ) from None

@@ -44,9 +44,9 @@ hubbub login https://hub.example.com/mcp --upstream github --key-env HUB_KEY
 `hubbub tools`, `call`, `read`, `prompts` and `agent` then use this login for that URL, and refresh
 it. The tokens are stored encrypted, with their key in the system's keyring if there is one;
 HUBBUB_CREDENTIALS=keyring or file chooses. A hub uses the login for servers with
-`[servers.NAME.auth]`.
+`[servers.NAME.oauth]`.
 
-With --upstream, you log in at a server behind a hub at which each user has an own login. The hub
+With --upstream, you log in at a server behind a hub at which users have accounts of their own. The hub
 keeps the tokens, and sends them with your calls only.
 
 Exits with 2 for wrong usage, 3 if a server cannot be reached or refuses the login.
@@ -61,7 +61,7 @@ _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     "scopes",
     multiple=True,
     metavar="SCOPE",
-    help="A scope to request; repeatable. Default: those that the server asks for.",
+    help="A scope to request; repeatable. Default: those that the server requires.",
 )
 @click.option("--client-id", metavar="ID", help="A client that was registered at the authorization server by hand.")
 @click.option(

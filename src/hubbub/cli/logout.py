@@ -29,7 +29,7 @@ hubbub logout --all
 hubbub logout https://hub.example.com/mcp --upstream github
 
 Tokens are deleted even if the authorization server cannot be reached or offers no revocation;
-they then stay valid there until they expire. Exits with 1 if there is no login.
+they then stay valid there until they expire. Exits with 1 if no login was stored.
 """
 
 
@@ -73,7 +73,7 @@ async def _log_out(target: str | None, options: TargetOptions) -> int:
     resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
     keys = await store.list(resource=resource, principal="")
     if not keys:
-        note("there are no logins" if resource is None else f"there is no login at {resource}")
+        note("no stored logins" if resource is None else f"not logged in at {resource}")
         return FAILED if target is not None else 0
     for key in keys:
         await _end_login(store, key, target or key.resource, options)

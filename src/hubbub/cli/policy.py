@@ -103,7 +103,9 @@ def show(config: str | None, options: AdminOptions) -> int:
     type=click.Choice(get_args(AnnotationName)),
     help="An annotation of the tool; `!` means that it is declared as false; repeatable.",
 )
-@click.option("--kind", type=click.Choice(get_args(TargetKind)), help="What NAME is; by default ACTION tells.")
+@click.option(
+    "--kind", type=click.Choice(get_args(TargetKind)), help="What NAME is; by default it follows from ACTION."
+)
 @click.option("--explain", is_flag=True, help="Show each rule before the one that decides.")
 @_config_option
 @admin_options

@@ -38,7 +38,9 @@ _tenant_option = click.option("--tenant", metavar="T", help="Only this tenant.")
 _user_option = click.option("--user", metavar="U", help="Only this user; without tenants, the name of a key.")
 
 
-@command.command("list", help="List the sessions with servers, those of clients with the hub, and the logins of apps.")
+@command.command(
+    "list", help="List the sessions with servers, those of clients with the hub, and the grants of clients."
+)
 @_tenant_option
 @_user_option
 @click.option("--server", metavar="S", help="Only sessions with this server.")
@@ -64,8 +66,8 @@ def logout(tenant: str | None, user: str | None, server: str | None, options: Ad
 
 
 def _show_sessions(found: Any) -> None:
-    apps = found.get("apps", [])
-    if not found["servers"] and not found["clients"] and not apps:
+    grants = found.get("grants", [])
+    if not found["servers"] and not found["clients"] and not grants:
         write_lines([_NOTHING])
     if found["servers"]:
         show_table(
@@ -94,18 +96,18 @@ def _show_sessions(found: Any) -> None:
                 for each in found["clients"]
             ],
         )
-    if apps:
+    if grants:
         if found["servers"] or found["clients"]:
             write_lines([""])
         show_table(
-            ("APP", "TENANT", "USER", "SCOPES", "STARTED", "LAST USED", "EXPIRES"),
+            ("CLIENT", "TENANT", "USER", "SCOPES", "STARTED", "LAST USED", "EXPIRES"),
             [
                 (
                     *(each[key] for key in ("client", "tenant", "user")),
                     " ".join(each["scopes"]),
                     *(each[key] for key in ("started", "lastUsed", "expires")),
                 )
-                for each in apps
+                for each in grants
             ],
         )
 
@@ -114,8 +116,8 @@ def _show_logout(found: Any) -> None:
     ended = f"ended {found['serverSessions']} sessions with servers and {found['clientSessions']} sessions of clients"
     if server_logins := found.get("serverLogins", 0):
         ended += f", and {server_logins} logins of users at servers"
-    if app_logins := found.get("appLogins", 0):
-        ended += f", and {app_logins} logins of apps"
+    if client_grants := found.get("clientGrants", 0):
+        ended += f", and {client_grants} grants of clients"
     write_lines([ended])
 
 

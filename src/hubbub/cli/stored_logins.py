@@ -65,7 +65,9 @@ def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:
     """
     config = resolve_target(target, options)
     if not config.is_remote:
-        raise SettingsError(f"{target!r} is not a server with a URL, so nobody can log in there")
+        raise SettingsError(
+            f"{target!r} is not a server with a URL, so it has no login; give a URL, or the name of a server with one"
+        )
     return config
 
 
@@ -77,7 +79,9 @@ def make_oauth_client(config: ServerConfig, settings: OAuth) -> OAuthClient:
         if not isinstance(secret, SecretTemplate):
             return secret.reveal()
         if config.secrets is None:
-            raise SecretUnavailable(f"The secret {secret.names[0]!r} is not configured", secret.names[0])
+            raise SecretUnavailable(
+                f"The secret {secret.names[0]!r} is not configured; add [secrets.{secret.names[0]}]", secret.names[0]
+            )
         return secret.fill({name: (await config.secrets.resolve(name, None)).reveal() for name in secret.names})
 
     return OAuthClient(

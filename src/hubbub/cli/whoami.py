@@ -1,4 +1,4 @@
-"""`hubbub whoami`: shows who is logged in where."""
+"""`hubbub whoami`: shows the stored logins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.cli.stored_logins import format_login, format_store, http_url, read_
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 
-_HELP: Final = """Show who is logged in at a server, or at all servers.
+_HELP: Final = """Show the stored login for a server, or all stored logins.
 
 TARGET is the URL of the server, or the name of [servers.NAME] in hubbub.toml. Shows the user, the
 authorization server, the scopes, when the token expires, and where it is stored; never the token.
@@ -24,11 +24,11 @@ Sends no request.
 hubbub whoami
 hubbub whoami https://example.com/mcp --json
 
-Exits with 1 if there is no login at TARGET.
+Exits with 1 if no login is stored for TARGET.
 """
 
 
-@click.command(help=_HELP, short_help="Show who is logged in where.", options_metavar="[OPTION]…")
+@click.command(help=_HELP, short_help="Show the stored logins.", options_metavar="[OPTION]…")
 @click.argument("target", metavar="[TARGET]", required=False)
 @click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
@@ -49,8 +49,10 @@ async def _show(target: str | None, options: TargetOptions, *, as_json: bool) ->
     for index, login in enumerate(() if as_json else logins):
         write_lines([*([""] if index else []), *format_login(login)])
     if resource is not None and not logins:
-        note(f"nobody is logged in at {resource}; run `hubbub login {target}`")
+        note(f"not logged in at {resource}; run `hubbub login {target}`")
         return FAILED
     if not logins and not as_json:
-        write_lines([f"Nobody is logged in anywhere (store: {format_store(await store.kind())})."])
+        write_lines(
+            [f"No stored logins (store: {format_store(await store.kind())}). To log in, run `hubbub login URL`."]
+        )
     return 0

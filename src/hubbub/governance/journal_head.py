@@ -38,7 +38,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def signed_bytes(self) -> bytes:
-        """What the signature is about."""
+        """The bytes that are signed."""
         return "\n".join((_SIGNED_AS, self.node, str(self.seq), self.hash, self.ts)).encode()
 
     def sign(self, key: SigningKey) -> Head:
@@ -56,7 +56,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def decode_head(data: bytes | str) -> Head | None:
-    """Decode a head; None if it is none."""
+    """Decode a head; None if it is not a head."""
     try:
         return msgspec.json.decode(data, type=Head)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -27,7 +27,7 @@ from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.hub.visible_items import HeldScopes, Shows, VisibleItems, show_all
 from hubbub.ports import ConnectionFactory, Peer, Sealer
 from hubbub.protocol.calls import Call, Caller, Principal, Reply
-from hubbub.server.client_sessions import AppLogins, ClientSessions
+from hubbub.server.client_sessions import ClientGrants, ClientSessions
 from hubbub.server.connection import Connection
 from hubbub.server.methods import add_cache_hint
 from hubbub.server.public_routes import IdentifiesPeople
@@ -422,9 +422,9 @@ class Front(Server, IdentifiesPeople):
         """Let the hub list and end the sessions of its clients."""
         self.hub.client_sessions.append(sessions)
 
-    def add_logins(self, logins: AppLogins) -> None:
-        """Let the hub end the logins of apps."""
-        self.hub.logins = logins
+    def add_client_grants(self, grants: ClientGrants) -> None:
+        """Let the hub end the grants of clients."""
+        self.hub.client_grants = grants
 
     def offer_sealer(self, sealer: Sealer) -> None:
         """Use this sealer in the whole hub from now on."""

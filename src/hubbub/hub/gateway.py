@@ -36,7 +36,7 @@ from hubbub.hub.upstream_factory import make_upstream
 from hubbub.ports import Peer, Sealer
 from hubbub.protocol.calls import Caller, Notification
 from hubbub.security.sealer import ReplaceableSealer
-from hubbub.server.client_sessions import AppLogins, ClientSessions
+from hubbub.server.client_sessions import ClientGrants, ClientSessions
 from hubbub.server.server import Server
 from hubbub.server.shared_run import SharedRun
 from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
@@ -57,7 +57,7 @@ _CHANGE_METHODS = {"tools": TOOLS_CHANGED, "prompts": PROMPTS_CHANGED, "resource
 class Gateway:
     """Servers behind one endpoint; `hubbub.Hub` is the public class."""
 
-    logins: AppLogins | None = None  # of apps, if this server is their authorization server
+    client_grants: ClientGrants | None = None  # of the front door, if this server is an authorization server
     events: RecordedEvents | None = None  # records sessions, lists and secrets; None: nothing is recorded
     connections: Connections | None = None  # the logins of users at servers with `per_user`; None: no server has it
 

@@ -332,7 +332,9 @@ class RemoteUpstream:
         """Report changes of a resource, also after the server was restarted."""
         if self.logins is not None:
             # The default session has the login of another user.
-            raise InvalidParams(f"Resources of {self.id} cannot be watched, because each user has an own login there")
+            raise InvalidParams(
+                f"Resources of {self.id} cannot be watched, because each user has a separate login there"
+            )
         try:
             async with asyncio.timeout(self._options.timeout_s):
                 await self._link.watch.add(uri, principal)

@@ -43,11 +43,10 @@ class EndedCounts(msgspec.Struct, frozen=True, kw_only=True):
 
     server_sessions: int
     client_sessions: int
-    logins: int = 0
     server_logins: int = 0
     """Logins of these users at servers with `per_user`, which were deleted and revoked."""
-    app_logins: int = 0
-    """Logins of apps, if this server is their authorization server."""
+    client_grants: int = 0
+    """Grants of MCP clients, if this server is their authorization server."""
 
 
 def user_name(principal: Principal) -> str:
@@ -69,20 +68,24 @@ class SessionControl:
         """The sessions and open streams of authenticated clients with the hub."""
         return [info for clients in self._hub.client_sessions for info in clients.client_sessions()]
 
-    async def app_logins(self, logout: Logout) -> list[GrantInfo]:
-        """The logins of apps that this logout would end, if this server is their authorization server.
+    async def client_grants(self, logout: Logout) -> list[GrantInfo]:
+        """The grants of clients that this logout would end, if this server is their authorization server.
 
         Raises: StoreFailed.
         """
-        return [] if self._hub.logins is None else await self._hub.logins.list_grants(logout.tenant, logout.user)
+        return (
+            []
+            if self._hub.client_grants is None
+            else await self._hub.client_grants.list_grants(logout.tenant, logout.user)
+        )
 
     async def log_out(self, logout: Logout, drain_s: float = LOGOUT_DRAIN_S) -> EndedCounts:
         """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled.
 
-        Raises: StoreFailed, if the logins of apps cannot be ended; the sessions have ended even so.
+        Raises: StoreFailed, if the grants of clients cannot be ended; the sessions have ended even so.
         """
         # First, so that no session can be opened again with one of their tokens.
-        revoked = None if logout.server is not None else await self._revoke_logins(logout)
+        revoked = None if logout.server is not None else await self._revoke_grants(logout)
         upstreams = [
             upstream for id, upstream in self._hub.upstreams.items() if logout.server is None or id == logout.server
         ]
@@ -105,11 +108,15 @@ class SessionControl:
             server_sessions=sum(ended),
             client_sessions=sum(each.count for each in clients),
             server_logins=server_logins,
-            app_logins=revoked or 0,
+            client_grants=revoked or 0,
         )
 
-    async def _revoke_logins(self, logout: Logout) -> int | StoreFailed:
+    async def _revoke_grants(self, logout: Logout) -> int | StoreFailed:
         try:
-            return 0 if self._hub.logins is None else await self._hub.logins.revoke(logout.tenant, logout.user)
+            return (
+                0
+                if self._hub.client_grants is None
+                else await self._hub.client_grants.revoke(logout.tenant, logout.user)
+            )
         except StoreFailed as error:
             return error

@@ -4,7 +4,7 @@
     ├── MetadataError           metadata cannot be read, or contradicts itself
     ├── AuthorizationFailed     the authorization server refused, or its redirect cannot be trusted
     │   └── TokenRequestRefused     its token endpoint answered with an error
-    └── LoginRequired           a person has to log in, and nobody can be asked here
+    └── LoginRequired           a person has to log in, and this client cannot open a login page
         └── UserLoginRequired       a user of a hub has to log in at a server behind it
 
 No message contains a token, a code, a secret or a query of a URL.

@@ -60,11 +60,11 @@ PASTED_LINES: Final = 20
 # -- resource server --------------------------------------------------------------
 
 INTROSPECTED_TOKEN_TTL_S: Final = 30.0
-"""How long the answer about an opaque token is used: a revoked token works no longer than this."""
+"""How long the result of an introspection is used: a revoked token works no longer than this."""
 INTROSPECTIONS: Final = 32
-"""Concurrent questions to one authorization server about opaque tokens."""
+"""Concurrent introspection requests to one authorization server."""
 INTROSPECTION_TIMEOUT_S: Final = 10.0
-"""One question about an opaque token, including reading the secret and discovery."""
+"""One introspection of an opaque token, including reading the secret and discovery."""
 CHALLENGE_SCOPE_CHARACTERS: Final = 4096
 """The scopes in one `WWW-Authenticate` header, which clients and proxies limit to 8 KiB or less."""
 PROOF_AGE_S: Final = 300.0

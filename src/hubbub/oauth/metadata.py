@@ -21,7 +21,7 @@ OPENID_CONFIGURATION_PATH: Final = "/.well-known/openid-configuration"
 
 
 class ProtectedResourceMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a resource server says about itself."""
+    """Metadata of a protected resource (RFC 9728)."""
 
     resource: str
     authorization_servers: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class ProtectedResourceMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_
 
 
 class AuthorizationServerMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an authorization server says about itself."""
+    """Metadata of an authorization server (RFC 8414)."""
 
     issuer: str
     authorization_endpoint: str | None = None

@@ -32,7 +32,7 @@ class ClaimMapping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InvalidClaim(TokenRefused):
-    """Why the claims of a token identify nobody."""
+    """The claims of a token do not identify a caller; the message says why."""
 
 
 def parse_claims(payload: bytes) -> dict[str, Any]:

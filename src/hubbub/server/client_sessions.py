@@ -71,8 +71,8 @@ class ClientSessions(Protocol):
         """End the sessions and streams of these principals at once, except their calls in flight."""
 
 
-class AppLogins(Protocol):
-    """The logins of apps at a server that is their authorization server."""
+class ClientGrants(Protocol):
+    """The grants of MCP clients at a server that is their authorization server."""
 
     async def list_grants(self, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
         """Return the logins of a tenant or a user; None stands for all.
@@ -81,7 +81,7 @@ class AppLogins(Protocol):
         """
 
     async def revoke(self, tenant: str | None = None, user: str | None = None) -> int:
-        """End the logins of a tenant or a user, None stands for all; return how many.
+        """End the grants of a tenant or a user, None stands for all; return how many.
 
         Raises: StoreFailed.
         """
@@ -94,5 +94,5 @@ class ManagesClients(Protocol):
     def add_client_sessions(self, sessions: ClientSessions) -> None:
         """Take the sessions of an endpoint that serves it."""
 
-    def add_logins(self, logins: AppLogins) -> None:
-        """Take the logins of apps at an endpoint that serves it."""
+    def add_client_grants(self, grants: ClientGrants) -> None:
+        """Take the grants of clients at an endpoint that serves it."""

@@ -1,7 +1,7 @@
 """Routes that need no authentication, such as metadata documents and the endpoints of an authorization server.
 
 Host, single headers and rate limits are checked as for every other route. `any_origin` is for documents and endpoints
-that pages of any origin may use because they neither use cookies nor depend on who asks.
+that pages of any origin may use because they neither use cookies nor depend on the caller.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PublicRoute(msgspec.Struct, frozen=True):
 
 
 class PersonLogin(Protocol):
-    """Finds out who a person is: an authorization server of this server itself."""
+    """Identifies the person at a browser; implemented by the authorization server of this server."""
 
     async def start_person_login(self, exchange: HttpExchange, return_to: str) -> None:
         """Send the browser to the login; it comes back to this path with the parameter `person`.
@@ -35,16 +35,16 @@ class PersonLogin(Protocol):
         """
 
     def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
-        """Return the tenant and the name of who has logged in; None if nobody has, or in another browser."""
+        """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
 
 
 class IdentifiesPeople:
-    """A server with pages for its users, which must know who opens them. What serves it sets the attributes."""
+    """A server with pages that identify the user who opens them. The HTTP side of a server sets these attributes."""
 
     base_url: str = ""
     """Where it is served; empty if that is not known."""
-    people: PersonLogin | None = None
-    """Logs people in; None: the server is no authorization server."""
+    person_login: PersonLogin | None = None
+    """Logs people in; None: the server is not an authorization server."""
     identify_key: Callable[[bytes], Principal | None] | None = None
     """Returns the principal of an API key; None: there are no keys."""
 

@@ -23,9 +23,9 @@ _OFFLINE_ACCESS: Final = "offline_access"
 
 
 class IntrospectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How an authorization server is asked about opaque tokens (RFC 7662)."""
+    """How opaque tokens are introspected at their authorization server (RFC 7662)."""
 
-    client_id: Annotated[str, setting("The client that this server is at the authorization server.", min_length=1)]
+    client_id: Annotated[str, setting("The client id of this server at the authorization server.", min_length=1)]
     client_secret: Annotated[SecretSource, setting("Its secret: env, file, keyring or command.", form="SOURCE")]
     endpoint: Annotated[str, setting("The introspection endpoint. Default: found by discovery.", form="URL")] = ""
 
@@ -33,14 +33,16 @@ class IntrospectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_un
 class IssuerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One authorization server whose tokens are accepted: a table of `[[oauth.issuers]]`."""
 
-    issuer: Annotated[str, setting("Its issuer, exactly as `iss` in its tokens.", form="URL")]
+    issuer: Annotated[str, setting("The issuer URL, exactly as `iss` in its tokens.", form="URL")]
     audience: Annotated[
         tuple[Annotated[str, msgspec.Meta(min_length=1)], ...],
         setting("Accepted audiences of its tokens. Default: the URLs of this server's endpoints.", form="NAME"),
     ] = ()
-    jwks_url: Annotated[str, setting("Where its keys are. Default: found by discovery.", form="URL")] = ""
+    jwks_url: Annotated[str, setting("The URL of its public keys (JWKS). Default: found by discovery.", form="URL")] = (
+        ""
+    )
     introspection: Annotated[
-        IntrospectionSettings | None, setting("How it is asked about opaque tokens.", form="[section]")
+        IntrospectionSettings | None, setting("Introspection of its opaque tokens (RFC 7662).", form="[section]")
     ] = None
     tenant_claim: Annotated[
         str, setting("With tenants: the claim that names the tenant; a.b for the claim b in the claim a.", min_length=1)
@@ -59,10 +61,10 @@ class IssuerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The OpenID provider at which people log in, if this server is an authorization server: `[oauth.provider]`."""
+    """The OpenID Connect provider at which people log in to this authorization server: `[oauth.provider]`."""
 
-    issuer: Annotated[str, setting("Its issuer; everything else is found by discovery.", form="URL")]
-    client_id: Annotated[str, setting("The client that this server is at the provider.", min_length=1)]
+    issuer: Annotated[str, setting("Its issuer URL; everything else is found by discovery.", form="URL")]
+    client_id: Annotated[str, setting("The client id of this server at the provider.", min_length=1)]
     client_secret: Annotated[
         SecretSource | None, setting("Its secret: env, file, keyring or command. Default: none.", form="SOURCE")
     ] = None
@@ -115,7 +117,7 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Access tokens: `[oauth]`."""
 
     public_url: Annotated[
-        str, setting("Where clients reach this server; the URLs of its endpoints begin with it.", form="URL")
+        str, setting("The URL at which clients reach this server; the URLs of its endpoints begin with it.", form="URL")
     ] = ""
     scopes: Annotated[Scopes, setting("The scopes that clients can request, as listed in the metadata.")] = ()
     required_scopes: Annotated[Scopes, setting("Scopes that every token needs.", form="SCOPE")] = ()
@@ -136,10 +138,13 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     front_door: Annotated[
         bool,
-        setting("Whether this server is an authorization server itself. With `[oauth.provider]` it always is."),
+        setting(
+            "Whether this server is an OAuth authorization server, at which MCP clients log in. "
+            "With `[oauth.provider]` it always is."
+        ),
     ] = False
     provider: Annotated[
-        ProviderSettings | None, setting("The OpenID provider at which people log in.", form="[section]")
+        ProviderSettings | None, setting("The OpenID Connect provider at which people log in.", form="[section]")
     ] = None
     clients: Annotated[
         tuple[ClientSettings, ...],
@@ -168,7 +173,8 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
             _check_url(self.public_url, "public_url")
         elif self.accepts_tokens:
             raise ValueError(
-                "public_url must be set: clients find the authorization servers, and tokens name this server, by it"
+                "public_url must be set to the URL at which clients reach this server: "
+                "metadata and the audience of tokens contain it"
             )
         if self.clients and not self.has_front_door:
             raise ValueError("clients are those of an authorization server; set front_door or the section provider")
@@ -176,11 +182,12 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("clients must differ in client_id")
         if _OFFLINE_ACCESS in self.scopes:
             raise ValueError(
-                f"scopes must not contain {_OFFLINE_ACCESS!r}: it is between the client and the authorization server"
+                f"scopes must not contain {_OFFLINE_ACCESS!r}: remove it; "
+                "clients request it from the authorization server"
             )
         issuers = [one.issuer for one in self.issuers]
         if len(set(issuers)) != len(issuers):
-            raise ValueError("issuers must differ from each other; give one of them several audiences instead")
+            raise ValueError("the same issuer occurs twice in issuers; keep one, and list its audiences in `audience`")
 
 
 def read_oauth(sources: Sources) -> OAuthSettings | None:

@@ -31,13 +31,13 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     grant: Annotated[
         Literal["authorization_code", "client_credentials", "jwt_bearer"],
-        setting("A login with `hubbub login`, or the hub's own secret, key or assertion."),
+        setting("How tokens are obtained: by `hubbub login`, or with the hub's own secret, key or assertion."),
     ] = "authorization_code"
     issuer: Annotated[
         str | None, setting("The only authorization server to use. Required with a secret or key.", form="URL")
     ] = None
     client_id: Annotated[
-        str | None, setting("A client that was registered by hand. Default: it registers itself.", form="ID")
+        str | None, setting("The id of a client that was registered by hand. Default: dynamic registration.", form="ID")
     ] = None
     client_secret: Annotated[
         Secret | None, setting("Its secret, as `${VARIABLE}` or `${secret:NAME}`.", form="TEXT")
@@ -47,7 +47,7 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
         setting("A private key (PEM or JWK) that replaces the secret.", form="FILE", names_file=True),
     ] = None
     private_key_algorithm: Annotated[
-        str | None, setting("How it signs. Default: the first that fits the key.", form="ES256")
+        str | None, setting("The signature algorithm. Default: the first that fits the key.", form="ES256")
     ] = None
     private_key_id: Annotated[
         str | None, setting("The `kid` under which the authorization server knows its public key.", form="ID")
@@ -60,7 +60,7 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None, setting("A Client ID Metadata Document to use as the client id.", form="URL")
     ] = None
     scope: Annotated[
-        str | None, setting("Scopes, separated by spaces. Default: those that the server asks for.", form="SCOPES")
+        str | None, setting("Scopes, separated by spaces. Default: those that the server requires.", form="SCOPES")
     ] = None
     redirect_uri: Annotated[
         str | None, setting("The client's redirect URI. Default: a free port of 127.0.0.1.", form="URI")
@@ -76,11 +76,12 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
         None
     )
     assume_pkce: Annotated[
-        bool, setting("Whether it supports PKCE (S256) although its metadata do not say so, as those of Entra ID.")
+        bool, setting("Whether the issuer supports PKCE (S256) although its metadata do not list it, as with Entra ID.")
     ] = False
-    per_user: Annotated[bool, setting("Whether each user of a hub logs in. Default: all use the login of the hub.")] = (
-        False
-    )
+    per_user: Annotated[
+        bool,
+        setting("Whether each user of a hub logs in with their own account. Default: all use the login of the hub."),
+    ] = False
 
     def __post_init__(self) -> None:
         if (self.client_secret or self.private_key_file) and not (self.client_id and self.issuer):

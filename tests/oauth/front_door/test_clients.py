@@ -260,7 +260,7 @@ async def test_a_document_at_a_private_address_is_never_fetched(tmp_path: Path, 
     async with open_door(tmp_path) as door:
         page = await App(door, url, redirect_uri="https://app.example/callback").open()
         assert page.status == 400
-        assert "find out which app this is" in page.text
+        assert "could not identify the app" in page.text
 
 
 NOT_URLS = (

@@ -141,7 +141,7 @@ async def test_a_logout_ends_the_tokens_of_the_user_only(tmp_path: Path, tenants
         assert await hub.list_tools(tokens["access_token"])
         user = "ada" if tenants else "key:ada"
         ended = await hub.administer("hub.sessions.logout", {"user": user})
-        assert ended["appLogins"] == 1
+        assert ended["clientGrants"] == 1
         assert (await hub.request("tools/list", {}, tokens["access_token"])).status == 401
         assert (await ada.refresh(tokens["refresh_token"])).status == 400
         assert await hub.list_tools(others["access_token"])
@@ -158,16 +158,16 @@ async def test_logins_of_apps_are_listed(tmp_path: Path, tenants: bool) -> None:
         await bob.tokens()
         user = "ada" if tenants else "key:ada"
         found = await hub.administer("hub.sessions.list", {"user": user})
-        (login,) = found["apps"]
+        (login,) = found["grants"]
         assert (login["user"], login["tenant"], login["client"]) == (user, "acme" if tenants else "", "Test client")
         assert (login["clientId"], login["scopes"], login["resource"]) == (
             ada.client_id, ["notes:read"], f"{hub.url}/mcp"
         )  # fmt: skip
         assert login["started"] <= login["lastUsed"] < login["expires"]
-        assert (await hub.administer("hub.sessions.list", {}))["appsTotal"] == 2
-        assert (await hub.administer("hub.sessions.list", {"server": "notes"}))["apps"] == []
+        assert (await hub.administer("hub.sessions.list", {}))["grantsTotal"] == 2
+        assert (await hub.administer("hub.sessions.list", {"server": "notes"}))["grants"] == []
         await hub.administer("hub.sessions.logout", {"user": user})
-        assert (await hub.administer("hub.sessions.list", {"user": user}))["apps"] == []
+        assert (await hub.administer("hub.sessions.list", {"user": user}))["grants"] == []
 
 
 async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path: Path) -> None:

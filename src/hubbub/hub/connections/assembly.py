@@ -1,4 +1,4 @@
-"""Gives a hub its logins: the routes for browsers, and the tool of each front."""
+"""Adds connections to a hub: the routes for browsers, and the tool of each front."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add_connections(hub: Gateway) -> Connections:
-    """Make the logins of a hub, for the fronts that it has."""
+    """Make the connections of a hub, for the fronts that it has."""
     connections = Connections(hub)
     for front in hub.fronts.values():
         attach_front(connections, front)

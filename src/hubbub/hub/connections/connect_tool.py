@@ -56,7 +56,7 @@ def register_connect_tool(front: Front, connections: Connections) -> None:
         """Log in at a server with your own account, list the servers that need it, or end such a login."""
         if context.caller.principal is ANONYMOUS:
             raise ToolError("Only users can log in at servers: call this hub with a key or a token")
-        known, user = front.connectable_servers(context.caller), HubUser.of(context.caller.principal)
+        known, user = front.connectable_servers(context.caller), HubUser.from_principal(context.caller.principal)
         if server is not None and server not in known:
             raise ToolError(f"No server {server!r} asks users to log in{format_suggestion(server, known)}")
         if server is None and action == "disconnect":

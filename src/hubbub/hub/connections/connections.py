@@ -1,8 +1,9 @@
 """Starts, finishes and ends the logins of a hub's users at its servers.
 
-A login begins with a link to this hub, whose ticket names the user and the server. It is no credential: the page behind
-it asks for the user's own, or names the user, and only the browser that continued there first can use it. What the
-redirect needs is sealed in a cookie of that browser, so that any process of the installation can finish the login.
+A login begins with a link to this hub, whose ticket names the user and the server. It is not a credential: the page
+behind it requires the user's own, or names the user, and only the first browser that submitted that page can use it.
+The redirect needs a state, which is sealed in a cookie of that browser, so that any process of the installation can
+finish the login.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ logger = logging.getLogger("hubbub.hub")
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """What a link to log in stands for."""
+    """The content of a link to log in."""
 
     id: str
     """Also the id of the elicitation."""
     user: HubUser
     server: str
     notified: str = ""
-    """The name of the principal whose clients are told that the login is complete; empty: none."""
+    """The name of the principal whose clients get the notification that the login is complete; empty: none."""
 
 
-class _Use(msgspec.Struct):
-    """What happened to a ticket in this process."""
+class _TicketUse(msgspec.Struct):
+    """The use of a ticket in this process."""
 
     expires_at: float
     browser: str = ""
@@ -71,7 +72,7 @@ class Connections:
     def __init__(self, hub: Gateway, *, clock: Callable[[], float] = time.time) -> None:
         self._hub = hub
         self._clock = clock
-        self._uses: dict[str, _Use] = {}
+        self._uses: dict[str, _TicketUse] = {}
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -94,9 +95,9 @@ class Connections:
         return None if upstream is None else getattr(upstream, "logins", None)
 
     @property
-    def people(self) -> PersonLogin | None:
-        """Logs people in at the hub; None if it is no authorization server."""
-        return self._hub.main_front.people
+    def person_login(self) -> PersonLogin | None:
+        """Logs people in at the hub; None if it is not an authorization server."""
+        return self._hub.main_front.person_login
 
     @property
     def identify_key(self) -> Callable[[bytes], Principal | None] | None:
@@ -130,7 +131,7 @@ class Connections:
         principal, revision = caller.principal, caller.revision
         has_notification = revision.elicitation == "url" and not revision.rounds
         notified = principal.name if has_notification else ""
-        ticket = Ticket(secrets.token_hex(12), HubUser.of(principal), server, notified)
+        ticket = Ticket(secrets.token_hex(12), HubUser.from_principal(principal), server, notified)
         return ticket, self.link(ticket)
 
     def link(self, ticket: Ticket) -> str:
@@ -146,12 +147,14 @@ class Connections:
         try:
             ticket = msgspec.convert(self._hub.sealer.open(_TICKET, sealed), Ticket)
         except (ValueError, msgspec.ValidationError):
-            raise TicketRefused("This link has expired or is incomplete. Ask for a new one") from None
+            raise TicketRefused(
+                "This link has expired or is incomplete. Start the login again to get a new one"
+            ) from None
         use = self._uses.get(ticket.id)
         if use is not None and use.is_done:
-            raise TicketRefused("This link was used already. Ask for a new one if you still have to log in")
+            raise TicketRefused("This link was used already. If you still have to log in, start again to get a new one")
         if self.find(ticket.server) is None:
-            raise TicketRefused(f"The server {ticket.server} does not ask for logins any more")
+            raise TicketRefused(f"The server {ticket.server} does not need a login any more")
         return ticket
 
     def bind(self, ticket: Ticket, browser: str) -> None:
@@ -161,7 +164,9 @@ class Connections:
         """
         use = self._use(ticket)
         if use.browser and use.browser != browser:
-            raise TicketRefused("This link was opened in another browser already. Ask for a new one")
+            raise TicketRefused(
+                "This link was opened in another browser already. Start the login again to get a new one"
+            )
         use.browser = browser
 
     # -- logging in ------------------------------------------------------------------------
@@ -180,7 +185,9 @@ class Connections:
         """
         use, logins = self._use(ticket), self._logins(ticket)
         if use.is_done:
-            raise TicketRefused("This login has ended already. Ask for a new link if you still have to log in")
+            raise TicketRefused(
+                "This login has ended already. If you still have to log in, start again to get a new link"
+            )
         use.is_done = True  # before anything is awaited: a redirect is used once
         try:
             credentials = await logins.finish(ticket.user, pending, redirect)
@@ -219,7 +226,7 @@ class Connections:
         return connected
 
     async def _read_lists(self, server: str) -> None:
-        """Connect to a server at once if that failed before, because nobody had logged in."""
+        """Connect to a server at once if that failed before, because no user had logged in."""
         upstream = self._hub.upstreams.get(server)
         if upstream is not None and upstream.state.phase != "ready":
             await upstream.refresh()
@@ -241,7 +248,7 @@ class Connections:
         return ended
 
     async def log_out(self, logout: Logout) -> int:
-        """End the logins of those who are logged out of the hub; return their number. Their sessions have ended."""
+        """End the logins of users who are logged out of the hub; return their number. Their sessions have ended."""
         count = 0
         for server in self.servers():
             logins = self.find(server)
@@ -263,17 +270,17 @@ class Connections:
     def _logins(self, ticket: Ticket) -> UserLogins:
         found = self.find(ticket.server)
         if found is None:
-            raise TicketRefused(f"The server {ticket.server} does not ask for logins any more")
+            raise TicketRefused(f"The server {ticket.server} does not need a login any more")
         return found
 
-    def _use(self, ticket: Ticket) -> _Use:
+    def _use(self, ticket: Ticket) -> _TicketUse:
         now = self._clock()
         while self._uses:
             oldest = next(iter(self._uses))
             if len(self._uses) < limits.CONNECT_TICKETS and self._uses[oldest].expires_at > now:
                 break
             del self._uses[oldest]
-        return self._uses.setdefault(ticket.id, _Use(now + 2 * limits.LOGIN_S))
+        return self._uses.setdefault(ticket.id, _TicketUse(now + 2 * limits.LOGIN_S))
 
     def _report(self, event: str, server: str, principal: Principal, facts: Mapping[str, str]) -> None:
         upstream = self._hub.upstreams.get(server)

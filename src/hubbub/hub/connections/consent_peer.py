@@ -1,9 +1,9 @@
 """Asks callers who have no login at a server to log in there, and continues their calls afterwards.
 
 Nothing was sent to the server before, or it refused what was sent: a call that may have run is never repeated.
-A caller of the stateless era gets `input_required` and comes back; the state that it brings is sealed and holds
-everything, so any process can continue. Others are asked while their call waits, if they can open pages. Everyone else
-gets an error with the link.
+A caller of the stateless era gets `input_required` and repeats the call; the request state is sealed and complete, so
+any process can continue. Clients with sessions that can open pages are asked while their call waits. All others get an
+error with the link.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ConsentPeer:
         self._sealer = sealer
 
     async def request(self, call: Call) -> Reply:
-        """Forward a call with the login of its user; ask for one if there is none.
+        """Forward a call with the login of its user; without one, have the user log in.
 
         Raises: LoginNeeded, UrlElicitationRequired, and what the server raises.
         """
@@ -74,7 +74,7 @@ class ConsentPeer:
                 f"Users of the server {self._logins.server} log in there with accounts of their own, and this call has "
                 "no user. Call this hub with a key or a token; its operator can require them",
             )
-        user = HubUser.of(call.caller.principal)
+        user = HubUser.from_principal(call.caller.principal)
         ticket = self._open_state(call, user)
         if ticket is not None:
             call = _without_answers(call)
@@ -127,7 +127,7 @@ class ConsentPeer:
             principal, record = self._sealer.open(_STATE, state)
             ticket = msgspec.convert(record, Ticket)
         except (ValueError, TypeError):
-            return None  # The state of somebody else: of the server, or of a call that is suspended.
+            return None  # A state of the server behind this hub, or of a call that is suspended.
         if principal != call.caller.principal.name or ticket.user != user or ticket.server != self._logins.server:
             return None
         response = read_responses(call.params.input_responses).get(_KEY)
@@ -200,7 +200,7 @@ def _make_ticket(connections: Connections, caller: Caller, server: str) -> tuple
 
 
 def _not_yet(caller: Caller, server: str, params: dict[str, Any]) -> HubbubError:
-    """What a caller gets whose user has not logged in yet."""
+    """Return the error for a caller whose user has not logged in yet."""
     message = f"{params['message']}, then repeat the call"
     if caller.revision.rounds:
         return LoginNeeded(server, f"{message}: open {params['url']} in a browser", url=params["url"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 USER_AUTHORIZERS: Final = 10_000
-"""Users of one server whose credentials are kept at hand; those of others are loaded when they call."""
+"""Users of one server whose credentials are cached; those of others are loaded when they call."""
 SEARCHED_LOGINS: Final = 64
 """Logins of other users that are searched for the client id of this hub, before it registers again."""
 REGISTRATIONS: Final = 100

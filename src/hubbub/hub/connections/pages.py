@@ -1,8 +1,8 @@
-"""What the browser of a user sees who logs in at a server: the page that names both, the redirect there, the outcome.
+"""Pages for a user who logs in at a server: the page that names user and server, the redirect, and the result.
 
-The page is what keeps a link from being used on somebody else: whoever sent it could otherwise have another person log
-in, and then call the server as that person. So the hub finds out who the person is, by its own login or an API key, and
-refuses all but the user of the link; a hub with neither names the user. The form can be sent from that page only.
+The page prevents that a link is used to attack another person: the attacker could send a link, have that person log in,
+and then call the server with their account. So the hub identifies the person, by its own login or an API key, and
+accepts only the user of the link; a hub with neither names the user. The form can be sent from that page only.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ from hubbub.server.public_routes import PublicRoute
 _FORM: Final = "connect form"
 _PENDING: Final = "connect login"
 _COOKIE_PREFIX: Final = "hubbub-connect-"
-_EXPIRED: Final = "This login has expired, has ended already, or began in another browser. Ask for a new link"
+_EXPIRED: Final = (
+    "This login has expired, has ended already, or began in another browser. Start it again to get a new link"
+)
 
 logger = logging.getLogger("hubbub.hub")
 
 
 class _Pending(NamedTuple):
-    """What the cookie of a login holds."""
+    """The content of the cookie of a login."""
 
     ticket: Ticket
     login: PendingLogin
@@ -82,11 +84,11 @@ class ConnectPages:
 
     async def _show(self, exchange: HttpExchange) -> None:
         ticket = self._ticket(exchange)
-        people = self._connections.people
-        if people is not None:
-            person = people.read_person(exchange, first(read_query(exchange), "person"))
+        person_login = self._connections.person_login
+        if person_login is not None:
+            person = person_login.read_person(exchange, first(read_query(exchange), "person"))
             if person is None:
-                await people.start_person_login(exchange, exchange.path)
+                await person_login.start_person_login(exchange, exchange.path)
                 return
             _check_person(HubUser(*person), ticket)
         await self._ask(exchange, ticket)
@@ -97,7 +99,7 @@ class ConnectPages:
         user = escape(ticket.user.name) + (f" ({escape(ticket.user.tenant)})" if ticket.user.tenant else "")
         server, hub = escape(ticket.server), escape(self._hub_name)
         warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
-        asks_key = self._connections.people is None and self._connections.identify_key is not None
+        asks_key = self._connections.person_login is None and self._connections.identify_key is not None
         key = _KEY_FIELD if asks_key else ""
         body = f"""\
 <p class="server">{hub}</p>
@@ -105,8 +107,8 @@ class ConnectPages:
 {warning}
 <p>The next page asks you to log in at <strong>{server}</strong> and to allow {hub} to use it. Programs that call {hub}
 as <strong>{user}</strong> can then use {server} with your account there.</p>
-<p class="warning">Continue only if you are {user}, and asked for this yourself. If somebody sent you this link, close
-the page.</p>
+<p class="warning">Continue only if you are {user}, and asked for this yourself. If another person sent you this link,
+close the page.</p>
 <dl>
 <div><dt>Your account here</dt><dd>{user}</dd></div>
 <div><dt>Server</dt><dd>{server}</dd></div>
@@ -132,7 +134,7 @@ the page.</p>
         if id != ticket.id or not hmac.compare_digest(bound_to, browser):
             raise TicketRefused(_EXPIRED)
         identify = self._connections.identify_key
-        if self._connections.people is None and identify is not None:
+        if self._connections.person_login is None and identify is not None:
             if wait_s := self._wrong_keys.wait_s(exchange.client):
                 await self._ask(exchange, ticket, f"Too many wrong keys. Try again in {wait_s} seconds.", 429)
                 return
@@ -141,13 +143,16 @@ the page.</p>
                 self._wrong_keys.add(exchange.client)
                 await self._ask(exchange, ticket, "This key is unknown, expired or revoked.", 403)
                 return
-            _check_person(HubUser.of(person), ticket)
+            _check_person(HubUser.from_principal(person), ticket)
         self._connections.bind(ticket, browser)
         url, login = await self._connections.begin(ticket)
         record = [msgspec.to_builtins(ticket), msgspec.to_builtins(login), browser]
         sealed = self._sealer.seal(_PENDING, record, lifetime_s=limits.LOGIN_S)
         if len(sealed) > limits.COOKIE_CHARACTERS:
-            raise TicketRefused("The client id of this hub at the authorization server is too long; tell its operator")
+            raise TicketRefused(
+                "The client id of this hub at the authorization server is too long; "
+                "ask the operator of the hub to set `client_id`"
+            )
         await redirect(exchange, url, (self._cookie(login.state, sealed, int(limits.LOGIN_S)),))
 
     # -- the redirect back -------------------------------------------------------------------
@@ -233,9 +238,11 @@ _KEY_FIELD: Final = """\
 
 
 def _check_person(person: HubUser, ticket: Ticket) -> None:
-    """Raises: TicketRefused, if a link was made for somebody else."""
+    """Raises: TicketRefused, if the link was made for another user."""
     if person != ticket.user:
-        raise TicketRefused("This link was made for another user of this hub. Do not use links that somebody sent you")
+        raise TicketRefused(
+            "This link was made for another user of this hub. Do not use links that other people sent you"
+        )
 
 
 def _cookie_name(state: str) -> str:

@@ -1,8 +1,8 @@
 """The logins of users at one server: each user's own credentials, which only the sessions of that user send.
 
-They are kept under the user, not under the key or token with which the user called the hub, so that a new one of these
-needs no new login. Lists are the same for all users, as far as the hub is concerned: they are read with the login of
-the hub itself if there is one, otherwise with that of any user.
+They are stored under the user, not under the key or token with which the user called the hub, so that a new key or
+token needs no new login. The lists of a server are the same for all users: they are read with the login of the hub
+itself if there is one, otherwise with that of any user.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ logger = logging.getLogger("hubbub.hub")
 
 
 class HubUser(NamedTuple):
-    """A user of the hub, whatever credential the user calls it with."""
+    """A user of the hub, independent of the credential with which the user calls it."""
 
     tenant: str
     name: str
     """With a tenant, the user; without, the name of the principal."""
 
     @classmethod
-    def of(cls, principal: Principal) -> HubUser:
+    def from_principal(cls, principal: Principal) -> HubUser:
         """Return the user who calls as this principal."""
         return cls(principal.tenant, principal.user) if principal.tenant else cls("", principal.name)
 
@@ -57,7 +57,7 @@ class HubUser(NamedTuple):
 
     def is_user_of(self, principal: Principal) -> bool:
         """Whether this user calls as this principal."""
-        return principal is not ANONYMOUS and HubUser.of(principal) == self
+        return principal is not ANONYMOUS and HubUser.from_principal(principal) == self
 
     @property
     def key(self) -> str:
@@ -90,7 +90,7 @@ class UserLogins:
         self._clients: dict[str, OAuthClient] = {}
         self._authorizers: dict[str, UserAuthorizer] = {}
         self._connected: set[str] = set()
-        """Users whose credentials are known to exist, so that calls need not ask the store."""
+        """Users whose credentials are known to exist, so that calls need not query the store."""
         self._registrations: dict[tuple[str, str], ClientRegistration] = {}
         """Client ids that were registered by this process, by issuer and redirect URI: the hub needs one for all."""
         self._changed = asyncio.Event()
@@ -123,7 +123,7 @@ class UserLogins:
 
     def authorizer_for(self, principal: Principal) -> UserAuthorizer:
         """Return the authorizer of the sessions of a principal."""
-        return self.authorizer(HubUser.of(principal).key)
+        return self.authorizer(HubUser.from_principal(principal).key)
 
     def new_authorizer(self, key: str) -> OAuthAuthorizer:
         """Return an authorizer that loads the credentials of a user, or of the hub itself."""
@@ -297,7 +297,9 @@ class UserLogins:
             return secret.reveal()
         secrets = self._config.secrets
         if secrets is None:
-            raise SecretUnavailable(f"The secret {secret.names[0]!r} is not configured", secret.names[0])
+            raise SecretUnavailable(
+                f"The secret {secret.names[0]!r} is not configured; add [secrets.{secret.names[0]}]", secret.names[0]
+            )
         return secret.fill({name: (await secrets.resolve(name, tenant)).reveal() for name in secret.names})
 
     async def _find_credentials(self, key: str) -> Credentials | None:
@@ -330,7 +332,7 @@ class UserAuthorizer:
         self._key = key
         self._authorizer = logins.new_authorizer(key)
         self.challenge: Challenge | None = None
-        """What the server asked for when it refused the credentials."""
+        """The challenge of the server when it refused the credentials."""
         self.refused_at: float | None = None
         """When that was; None: it was not, or there are new ones."""
 
@@ -346,7 +348,7 @@ class UserAuthorizer:
         return await self._authorizer.headers(method, url)
 
     async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Obtain what the server asked for, and return whether the request can be sent again.
+        """Obtain what the challenge requires, and return whether the request can be sent again.
 
         Raises: UserLoginRequired, OAuthError.
         """
@@ -391,14 +393,14 @@ class DefinitionsAuthorizer:
         """Whose credentials it uses now."""
         self._refused: set[str] = set()
         self.challenge = Challenge()
-        """What the server asked for last."""
+        """The last challenge of the server."""
 
     def current_headers(self) -> Mapping[str, str] | None:
         """Return the headers that suit every request now; None: `headers` has to choose or to renew them."""
         return None if self._chosen is None else self._chosen.current_headers()
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return the headers of one request; empty if nobody has logged in yet.
+        """Return the headers of one request; empty if no user has logged in yet.
 
         Raises: OAuthError.
         """
@@ -407,7 +409,7 @@ class DefinitionsAuthorizer:
         return _NO_HEADERS if self._chosen is None else await self._chosen.headers(method, url)
 
     async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Renew the credentials in use, or use those of somebody else; return whether the request can be sent again.
+        """Renew the credentials in use, or use those of another user; return whether the request can be sent again.
 
         Raises: UserLoginRequired, if there are no others.
         """
@@ -435,11 +437,11 @@ class DefinitionsAuthorizer:
         """Do nothing, as `acquire`."""
 
     def consider_again(self, key: str) -> None:
-        """Allow the credentials of somebody who has logged in again."""
+        """Allow the credentials of a user who has logged in again."""
         self._refused.discard(key)
 
     def stop_using(self, key: str) -> None:
-        """Use the credentials of somebody else from now on."""
+        """Use the credentials of another user from now on."""
         self._refused.discard(key)
         if self.chosen_key == key:
             self._chosen = self.chosen_key = None

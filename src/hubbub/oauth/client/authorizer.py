@@ -52,11 +52,11 @@ class OAuthAuthorizer:
         self._users = 0
 
     def acquire(self) -> None:
-        """Count a client that uses it."""
+        """Count one more client; each calls `release` at its end."""
         self._users += 1
 
     async def release(self) -> None:
-        """Uncount a client; without any, a login in progress is cancelled."""
+        """Count one client less; with none left, a login in progress is cancelled."""
         self._users -= 1
         if self._users <= 0 and self._renewal is not None and not self._renewal.done():
             self._renewal.cancel()
@@ -86,7 +86,7 @@ class OAuthAuthorizer:
         return {**self._headers, "DPoP": proof}
 
     async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Obtain what the server asked for, and return whether the request can be sent again.
+        """Obtain what the challenge requires, and return whether the request can be sent again.
 
         Raises: OAuthError.
         """
@@ -125,12 +125,12 @@ class OAuthAuthorizer:
 
     async def _step_up(self, challenge: Challenge, sent: Mapping[str, str]) -> bool:
         """Request the missing scopes together with those that were requested before."""
-        wanted = tuple(dict.fromkeys((*self._granted_scopes(), *challenge.scopes)))
-        is_known = set(wanted) <= set(self._requested_scopes)
+        scopes = tuple(dict.fromkeys((*self._granted_scopes(), *challenge.scopes)))
+        is_known = set(scopes) <= set(self._requested_scopes)
         if challenge.error != "insufficient_scope" or not challenge.scopes or is_known:
             return False
         with self._paused_timeouts():
-            await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=wanted))
+            await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=scopes))
         return True
 
     def _paused_timeouts(self) -> AbstractContextManager[None]:
@@ -139,7 +139,7 @@ class OAuthAuthorizer:
         return paused_timeouts() if is_interactive else nullcontext()
 
     async def _share(self, kind: str, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Wait for the work of this kind that is running, and share its failure; start it if there is none."""
+        """Wait for the running task of this kind, or start one; if it fails, everything that waits gets its error."""
         while self._renewal is not None and not self._renewal.done() and self._renewal_kind != kind:
             await asyncio.wait([self._renewal])
         if self._renewal is None or self._renewal.done():
@@ -148,7 +148,7 @@ class OAuthAuthorizer:
         renewal = self._renewal
         await asyncio.wait([renewal])
         if renewal.cancelled():
-            raise ConnectionClosed("The client was closed during a login")
+            raise ConnectionClosed("The client was closed during a login; keep it open until the login ends")
         renewal.result()
 
     async def _load(self) -> bool:

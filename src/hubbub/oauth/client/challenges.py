@@ -18,7 +18,7 @@ _TOKEN_SCHEMES: Final = ("dpop", "bearer")
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """What a resource server asks for. Parameters that are missing are empty."""
+    """One challenge of a resource server. Parameters that are missing are empty."""
 
     scheme: str = ""
     """In lower case."""
@@ -58,7 +58,7 @@ def parse_challenges(text: str) -> list[Challenge]:
 
 
 def select_challenge(text: str) -> Challenge:
-    """Return what a server asks for with a token. If it accepts both kinds, parameters of DPoP come before Bearer's."""
+    """Return one challenge for tokens. If a server accepts both schemes, DPoP's parameters take precedence."""
     found = [challenge for challenge in parse_challenges(text) if challenge.scheme in _TOKEN_SCHEMES]
     found.sort(key=lambda challenge: _TOKEN_SCHEMES.index(challenge.scheme))
     parameters: dict[str, str] = {}

@@ -48,7 +48,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 class StoredCredentials:
     """Keeps credentials on this machine. Implements `CredentialStore`.
 
-    Where they are is decided when they are first used: as `HUBBUB_CREDENTIALS` says, or where there are some, or in the
+    The place is chosen at first use: as `HUBBUB_CREDENTIALS` says, or where credentials are stored already, or in the
     keyring if it works, or else in a file with the installation's sealing key.
     """
 
@@ -205,7 +205,7 @@ class StoredCredentials:
         records: list[Any] = msgspec.to_builtins([_Entry(key, entries[key]) for key in sorted(entries)])
         sealed = Sealer([self._file_key(kind, create=True)]).seal(_PURPOSE, records).encode("ascii")
         if len(sealed) > limits.CREDENTIAL_FILE_BYTES:
-            raise SettingsError("there are too many logins; remove some with `hubbub logout`")
+            raise SettingsError("the stored logins are too large; remove some with `hubbub logout`")
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

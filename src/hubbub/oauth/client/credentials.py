@@ -13,7 +13,7 @@ RegistrationSource = Literal["configured", "metadata_document", "dynamic"]
 
 
 class CredentialKey(msgspec.Struct, frozen=True, order=True):
-    """What credentials are kept under; those of one issuer are never sent to another."""
+    """The key under which credentials are stored; those of one issuer are never sent to another."""
 
     issuer: str
     resource: str
@@ -23,7 +23,7 @@ class CredentialKey(msgspec.Struct, frozen=True, order=True):
 
 
 class ClientRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A client id, as one authorization server knows it."""
+    """The registration of this client at one authorization server."""
 
     client_id: str
     client_secret: str | None = None

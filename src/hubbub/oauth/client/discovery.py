@@ -70,23 +70,23 @@ async def discover(
     """
     resource = await _find_resource(documents, server_url, challenge.resource_metadata)
     if resource is None:
-        chosen = issuer or at_origin(server_url, "")
-        server = await fetch_server_metadata(issuer_documents, chosen)
-        checked = _check_server(chosen, server or _default_endpoints(chosen), None)
+        issuer_url = issuer or at_origin(server_url, "")
+        server = await fetch_server_metadata(issuer_documents, issuer_url)
+        checked = _check_server(issuer_url, server or _default_endpoints(issuer_url), None)
         return msgspec.structs.replace(checked, is_guessed=server is None)
-    chosen = _select_issuer(resource, server_url, issuer)
-    check_endpoint(chosen, f"The authorization server of {show_url(server_url)}")
-    found = await fetch_server_metadata(issuer_documents, chosen)
+    issuer_url = _select_issuer(resource, server_url, issuer)
+    check_endpoint(issuer_url, f"The authorization server of {show_url(server_url)}")
+    found = await fetch_server_metadata(issuer_documents, issuer_url)
     if found is None:
         raise MetadataError(
-            f"The authorization server {show_url(chosen)} of {show_url(server_url)} has no metadata; "
+            f"The authorization server {show_url(issuer_url)} of {show_url(server_url)} has no metadata; "
             "ask its operator to publish it (RFC 8414)"
         )
-    return _check_server(chosen, found, resource)
+    return _check_server(issuer_url, found, resource)
 
 
 async def fetch_server_metadata(documents: DocumentClient, issuer: str) -> AuthorizationServerMetadata | None:
-    """Fetch the metadata of an authorization server; None if there is none.
+    """Fetch the metadata of an authorization server; None if it has none.
 
     Raises: OAuthError.
     """
@@ -152,13 +152,13 @@ async def _fetch_first(documents: DocumentClient, urls: list[str], kind: type[Do
 
 
 def _select_issuer(resource: ProtectedResourceMetadata, server_url: str, issuer: str | None) -> str:
-    named = resource.authorization_servers[: limits.AUTHORIZATION_SERVERS]
-    if issuer is not None and named and issuer not in named:
+    issuers = resource.authorization_servers[: limits.AUTHORIZATION_SERVERS]
+    if issuer is not None and issuers and issuer not in issuers:
         raise MetadataError(
-            f"{show_url(server_url)} uses the authorization server {show_url(named[0])}, not {show_url(issuer)}, "
+            f"{show_url(server_url)} uses the authorization server {show_url(issuers[0])}, not {show_url(issuer)}, "
             "for which credentials are configured; change `issuer` if that is intended"
         )
-    return issuer or (named[0] if named else at_origin(server_url, ""))
+    return issuer or (issuers[0] if issuers else at_origin(server_url, ""))
 
 
 def _default_endpoints(issuer: str) -> AuthorizationServerMetadata:
@@ -177,7 +177,10 @@ def _check_server(
         if (url := getattr(server, name)) is not None:
             check_endpoint(url, f"`{name}` of {show_url(issuer)}")
     if server.token_endpoint is None:
-        raise MetadataError(f"The metadata of the authorization server {show_url(issuer)} has no `token_endpoint`")
+        raise MetadataError(
+            f"The metadata of the authorization server {show_url(issuer)} has no `token_endpoint`; "
+            "ask its operator to publish it"
+        )
     return Discovered(
         issuer=issuer,
         server=server,

@@ -79,7 +79,9 @@ def check_login_support(discovered: Discovered, quirks: IssuerQuirks) -> str:
             "(`code_challenge_methods_supported`), which MCP requires; if it does, set `assume_pkce`"
         )
     if methods is not None and "S256" not in methods:
-        raise MetadataError(f"The authorization server {shown} does not support PKCE with S256, so it cannot be used")
+        raise MetadataError(
+            f"The authorization server {shown} does not support PKCE with S256; ask its operator to enable it"
+        )
     return server.authorization_endpoint
 
 
@@ -91,8 +93,8 @@ def select_scopes(configured: str | None, challenge: Challenge, discovered: Disc
     if configured is not None:
         return tuple(dict.fromkeys(configured.split()))
     has_offline_access = OFFLINE_ACCESS in (discovered.server.scopes_supported or ())
-    wanted = challenge.scopes or discovered.scopes_supported[: limits.SCOPES]
-    scopes = tuple(scope for scope in wanted if scope != OFFLINE_ACCESS)
+    offered = challenge.scopes or discovered.scopes_supported[: limits.SCOPES]
+    scopes = tuple(scope for scope in offered if scope != OFFLINE_ACCESS)
     # By itself it would replace the default scopes of the server.
     return (*scopes, OFFLINE_ACCESS) if scopes and has_offline_access else scopes
 

@@ -319,7 +319,8 @@ class OAuthClient:
         kind = token.token_type.lower()
         if kind not in ("bearer", "dpop") or (kind == "dpop" and base.dpop_key is None):
             raise AuthorizationFailed(
-                f"The authorization server {shown} issued a token of a type that was not requested"
+                f"The authorization server {shown} issued a token of a type that was not requested; "
+                "report this to its operator"
             )
         if kind == "bearer" and self.settings.dpop == "on":
             raise AuthorizationFailed(

@@ -1,4 +1,4 @@
-"""The interface of what shows the authorization page to a person and receives the redirect."""
+"""Interfaces that show the authorization page to a person and receive the redirect."""
 
 from __future__ import annotations
 

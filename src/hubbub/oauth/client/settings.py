@@ -100,7 +100,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     client_name: str = "Hubbub"
     """Shown on consent pages, after dynamic registration."""
     scope: str | None = None
-    """Scopes, separated by spaces. Default: what the server asks for."""
+    """Scopes, separated by spaces. Default: what the server requires."""
     redirect_uri: str | None = None
     """Default: a free port on the loopback interface."""
     issuer: str | None = None

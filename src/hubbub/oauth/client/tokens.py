@@ -76,7 +76,9 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         response = await self._post(self.url, form)
         token = parse_document(response.body, TokenResponse, self.url)
         if not _VISIBLE_ASCII.fullmatch(token.access_token):
-            raise AuthorizationFailed(f"The authorization server {show_url(self.issuer)} issued an invalid token")
+            raise AuthorizationFailed(
+                f"The authorization server {show_url(self.issuer)} issued an invalid token; report this to its operator"
+            )
         return token
 
     async def revoke(self, url: str, token: str, kind: str) -> None:

@@ -1,13 +1,14 @@
 """The hub as the authorization server of its MCP clients (OAuth 2.1, `[oauth] front_door`).
 
-    front_door.py      the routes, and everything below put together
+    front_door.py      the routes, and everything below put together; config.py has its configuration
     authorization.py   from the authorization request to the code: login, consent, redirect
     grants.py          token and revocation requests, with authlib's grants; the only module here that imports it
     clients.py         clients and their redirect URIs; client_directory.py finds them, client_documents.py fetches some
-    provider.py        the identity provider that people log in at; key_login.py accepts API keys instead
-    store.py           codes, grants, consents, registrations and signing keys in the SQL store (tables)
-    access_tokens.py   signs access tokens and accepts them
-    pages.py           what a person sees
+    provider.py        the identity provider at which people log in
+    store.py           codes, grants (records.py), consents, registrations and signing keys in the SQL store (tables)
+    access_tokens.py   signs access tokens, with the keys of signing_keys.py, and verifies them
+    pages.py           the login, consent and error pages; web.py parses requests and sends responses
+    attempts.py        limits attempts for each network address
 
 The state of a login that has not ended is sealed in URLs and bound to a cookie of the browser, so any process of the
 installation can continue it.

@@ -76,7 +76,7 @@ class LoginState(msgspec.Struct, frozen=True, array_like=True):
     """Between the request and the login."""
 
     request: ClientRequest | None
-    """None: no client asks, but a page of this server that has to know who the person is."""
+    """None: the login is not for a client, but for a page of this server that has to identify the person."""
     browser: str
     nonce: str
     verifier: str
@@ -101,7 +101,7 @@ class ConsentState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PageError(HubbubError):
-    """Why a login cannot go on, for the person in front of the browser."""
+    """A login cannot continue; the message is shown to the person at the browser."""
 
     def __init__(
         self, message: str, *, title: str = "This login cannot continue", status: int = 400, return_url: str = ""
@@ -158,9 +158,9 @@ class AuthorizationFlow:
         client = await self._find_client(first(parameters, "client_id"), exchange)
         redirect_uri = first(parameters, "redirect_uri")
         if not client.check_redirect_uri(redirect_uri):
-            # Never redirected to: it could be anybody's.
+            # Never redirect to it: it could belong to an attacker.
             raise PageError(
-                "The app asked to be sent to an address that it has not registered (redirect_uri). "
+                "The app requested a redirect to an address that it has not registered (redirect_uri). "
                 "If you came here from a link, do not use it again."
             )
         try:
@@ -169,7 +169,7 @@ class AuthorizationFlow:
         except RequestRefused as error:
             url = self._error_url(redirect_uri, first(parameters, "state"), error.error, str(error))
             if not is_local_redirect(redirect_uri):
-                # Anybody can register a client, so this would be an open redirector: RFC 9700 §4.11.
+                # Anyone can register a client, so this would be an open redirector: RFC 9700 §4.11.
                 raise PageError(f"The app {client.name} sent a wrong request: {error}", return_url=url) from None
             await redirect(exchange, url)
             return
@@ -182,7 +182,7 @@ class AuthorizationFlow:
             raise
         except OAuthError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
-            raise PageError(f"This server cannot find out which app this is: {error.message}.") from None
+            raise PageError(f"This server could not identify the app: {error.message}.") from None
         if client is None:
             raise PageError(
                 "This server does not know the app (client_id): it has not registered, or its registration has "
@@ -222,7 +222,7 @@ class AuthorizationFlow:
         await self._start_login(exchange, None, return_to)
 
     def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
-        """Return who has logged in in this browser; None if nobody has."""
+        """Return the person who logged in with this browser; None: not logged in."""
         try:
             return self._open(exchange, _PERSON, sealed, PersonState).user
         except PageError:
@@ -266,10 +266,10 @@ class AuthorizationFlow:
         user = found.user
         if login.request is not None and self._sessions is not None:
             user = await self._sessions.start(found)
-        await self._go_on(exchange, login, user)
+        await self._continue_login(exchange, login, user)
 
-    async def _go_on(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
-        """Continue after the login: with the consent, or the page that asked who the person is."""
+    async def _continue_login(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
+        """Continue after the login: with the consent, or with the page that needed the person's identity."""
         if login.request is not None:
             await self._ask_for_consent(exchange, login.request, user)
             return
@@ -311,7 +311,7 @@ class AuthorizationFlow:
             wait_s = self._wrong_keys.wait_s(exchange.client)
             user = None if wait_s else self._find_user(first(parameters, "key").strip())
             if user is not None:
-                await self._go_on(exchange, login, user)
+                await self._continue_login(exchange, login, user)
                 return
             if wait_s:
                 problem, status = f"Too many wrong keys. Try again in {wait_s} seconds.", 429
@@ -363,8 +363,8 @@ class AuthorizationFlow:
     def _choose_scopes(self, request: ClientRequest, user: User) -> tuple[str, ...]:
         """The scopes that the client gets: what it asked for and the person may grant; by default all but hub:admin."""
         permitted = self._config.permitted_scopes(user)
-        wanted = request.scopes or sorted(permitted - {ADMIN_SCOPE})
-        scopes = tuple(scope for scope in wanted if scope in permitted)
+        requested = request.scopes or sorted(permitted - {ADMIN_SCOPE})
+        scopes = tuple(scope for scope in requested if scope in permitted)
         if self._has_tenants and not user.tenant and ADMIN_SCOPE not in scopes:
             raise PageError(
                 f"This is the key of an operator, and the app did not ask for the scope {ADMIN_SCOPE}. "
@@ -413,7 +413,7 @@ class AuthorizationFlow:
         state = self._open(exchange, _CONSENT, first(form, "state"), ConsentState)
         request = state.request
         if first(form, "decision") != "allow":
-            description = "The person did not allow it."
+            description = "The user denied the request."
             await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
             return
         await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), is_new=True)

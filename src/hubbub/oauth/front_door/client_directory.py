@@ -53,7 +53,7 @@ class ClientDirectory:
         self._clock = clock
 
     async def find(self, client_id: str, address: str) -> Client | None:
-        """Return a client; None if it is unknown. `address`: the network address of who asks.
+        """Return a client; None if it is unknown. `address`: the network address of the requester.
 
         Raises: OAuthError, if its document cannot be used; StoreFailed; HubbubError, if its secret cannot be read.
         """

@@ -40,9 +40,9 @@ class ClientDocuments:
         self._fetching = 0
 
     async def find(self, client_id: str, address: str) -> Client:
-        """Return the client that a document describes. `address`: the network address of who asks.
+        """Return the client that a document describes. `address`: the network address of the requester.
 
-        Raises: OAuthError, which says why there is none.
+        Raises: OAuthError, if it cannot be fetched or used.
         """
         known = self._clients.get(client_id)
         if known is not None and self._clock() - known[1] < limits.CLIENT_DOCUMENT_S:
@@ -50,7 +50,7 @@ class ClientDocuments:
             return known[0]
         host = check_client_url(client_id)
         if wait_s := self._attempts.wait_s(address):
-            raise OAuthError(f"Too many client documents were asked for; try again in {wait_s} s")
+            raise OAuthError(f"Too many client documents were requested; try again in {wait_s} s")
         self._attempts.add(address)
         client = await self._fetch(client_id, host)
         self._clients[client_id] = client, self._clock()
@@ -92,8 +92,10 @@ class ClientDocuments:
 def _choose_policy(url: str, rules: EgressRules) -> EgressPolicy:
     parts = urlsplit(url)
     host, port = normalize_host(parts.hostname or ""), parts.port or _HTTPS_PORT
-    named = (entry for entry in rules.allow or () if entry.port is not None and not entry.host.startswith("."))
-    return ANY_ADDRESS if any(entry.matches(host, port, is_tls=True) for entry in named) else PUBLIC
+    rules_for_hosts = (
+        entry for entry in rules.allow or () if entry.port is not None and not entry.host.startswith(".")
+    )
+    return ANY_ADDRESS if any(entry.matches(host, port, is_tls=True) for entry in rules_for_hosts) else PUBLIC
 
 
 def check_client_url(url: str) -> str:

@@ -39,7 +39,7 @@ class ClientMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """A client that may ask users for access; in the form that authlib's grants expect."""
+    """A registered or published client, with the methods that authlib's grants expect."""
 
     client_id: str
     name: str
@@ -47,7 +47,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     auth_method: str = "none"
     secret_hash: bytes | None = None
     verified_host: str = ""
-    """The host that published the client's document; empty if it only said who it is."""
+    """The host that published the client's document; empty if its identity is not verified."""
     is_registered: bool = False
     """Whether it registered itself."""
     is_configured: bool = False
@@ -120,7 +120,7 @@ def parse_metadata(body: bytes) -> ClientMetadata:
 
 
 def check_redirect_uri(uri: str) -> None:
-    """Refuse URIs that codes must never be sent to.
+    """Refuse redirect URIs to which codes must never be sent.
 
     Raises: MetadataError.
     """

@@ -1,4 +1,4 @@
-"""What the front door needs to know; `hubbub.assembly` makes it from the settings."""
+"""Configuration of the front door; `hubbub.server.http.front_door` makes it from the settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How the front door works."""
+    """Configuration of one front door."""
 
     issuer: str
     """The public URL of this server."""
@@ -50,21 +50,21 @@ class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Return the public URL of a path of this server."""
         return self.issuer.rstrip("/") + path
 
-    def find_resource(self, named: Sequence[str]) -> str | None:
+    def find_resource(self, resources: Sequence[str]) -> str | None:
         """Return the endpoint that a request names (RFC 8707), by default `/mcp`; None if it names another server's."""
-        if not named:
+        if not resources:
             return self.url(MCP_PATH)
-        if len(set(named)) > 1:
+        if len(set(resources)) > 1:
             return None
         try:
-            base, sent = urlsplit(self.issuer), urlsplit(named[0])
-            is_same = (sent.scheme, sent.hostname, sent.port or _DEFAULT_PORTS.get(sent.scheme)) == (
+            base, resource = urlsplit(self.issuer), urlsplit(resources[0])
+            is_same = (resource.scheme, resource.hostname, resource.port or _DEFAULT_PORTS.get(resource.scheme)) == (
                 base.scheme, base.hostname, base.port or _DEFAULT_PORTS.get(base.scheme)
             )  # fmt: skip
         except ValueError:
             return None
-        root, path = base.path.rstrip("/"), sent.path.rstrip("/")
-        if not is_same or sent.query or sent.fragment or "@" in sent.netloc or not path.startswith(root):
+        root, path = base.path.rstrip("/"), resource.path.rstrip("/")
+        if not is_same or resource.query or resource.fragment or "@" in resource.netloc or not path.startswith(root):
             return None
         path = path.removeprefix(root)
         view = path.removeprefix(MCP_PATH + "/")
@@ -75,7 +75,7 @@ class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):
         """Return the scopes that a person may grant.
 
         A key has its own. A user of the provider has those that `scope_map` gives to the values of the claims, and
-        those that anybody may have because no value gives them; `hub:admin` is never one of these.
+        those that are not in `scope_map`; `hub:admin` is never one of these.
         """
         if self.provider is None:
             return user.scopes

@@ -1,4 +1,4 @@
-"""The front door: its routes, and everything behind them put together."""
+"""The front door (OAuth authorization server): assembles its parts and serves its routes."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class FrontDoor:
         await self._flow.start_person_login(exchange, return_to)
 
     def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
-        """Return the tenant and the name of the person who has logged in in this browser; None if nobody has."""
+        """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
         user = self._flow.read_person(exchange, sealed)
         return None if user is None else (user.tenant, user.name)
 
@@ -189,7 +189,7 @@ class FrontDoor:
             raise StoreFailed("the store of logins is closed")
         return self._open_database
 
-    # -- its life --------------------------------------------------------------------
+    # -- lifecycle --------------------------------------------------------------------
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

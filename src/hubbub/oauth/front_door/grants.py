@@ -239,8 +239,8 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         _check_resource(self.request, grant.authorization)
         if grant.jkt != context.jkt:
             raise InvalidGrantError("The refresh token is bound to a DPoP key; send a proof of that key.")
-        wanted = (self.request.payload.scope or "").split()
-        scopes = tuple(scope for scope in grant.authorization.scopes if not wanted or scope in wanted)
+        requested = (self.request.payload.scope or "").split()
+        scopes = tuple(scope for scope in grant.authorization.scopes if not requested or scope in requested)
         assert self._token is not None
         following = store.rotate_token(context.connection, grant, self._token, context.now)
         if following is None:
@@ -271,8 +271,8 @@ class _Revocation(RevocationEndpoint):  # type: ignore[misc]
 
 def _check_resource(request: _Request, authorization: Authorization) -> None:
     """RFC 8707: a token request may repeat the resource that was authorized, and name no other."""
-    named = request.payload.datalist.get("resource", [])
-    if any(resource.rstrip("/") != authorization.resource.rstrip("/") for resource in named):
+    resources = request.payload.datalist.get("resource", [])
+    if any(resource.rstrip("/") != authorization.resource.rstrip("/") for resource in resources):
         error = InvalidScopeError("The resource is not the one that was authorized.")
         error.error = "invalid_target"
         raise error

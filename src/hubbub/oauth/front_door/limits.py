@@ -11,13 +11,13 @@ CODE_S: Final = 60.0
 LOGIN_S: Final = 900.0
 """How long a person may take from the authorization request to the consent."""
 GRANT_IDLE_S: Final = 30 * 86_400.0
-"""After this time without a refresh, the client has to ask its user again."""
+"""After this time without a refresh, the person has to log in again."""
 GRANT_MAX_S: Final = 180 * 86_400.0
-"""After this time, the client has to ask its user again, used or not."""
+"""After this time, the person has to log in again, even if the grant was used."""
 PROVIDER_CHECK_S: Final = 3600.0
-"""If the identity provider was asked about a person longer ago, it is asked before a token is refreshed."""
+"""If the last check of a person at the identity provider is older, it is repeated before a token is refreshed."""
 PROVIDER_DOWN_S: Final = 86_400.0
-"""Tokens are refreshed without it, while it is down, until it was asked longer ago."""
+"""While the provider is down, tokens are refreshed without a check until the last one is older than this."""
 PROVIDER_CHECK_TIMEOUT_S: Final = 10.0
 CONSENT_S: Final = 180 * 86_400.0
 """How long a consent is remembered."""
@@ -75,7 +75,7 @@ CLIENT_DOCUMENTS_PER_MINUTE: Final = 30
 """Documents that one network address may cause to be fetched."""
 
 REVOCATION_CHECK_S: Final = 5.0
-"""How often a process asks the store for grants that another process ended."""
+"""How often a process reads from the store which grants other processes ended."""
 SWEEP_S: Final = 300.0
 """How often expired rows are deleted."""
 PROVIDER_METADATA_S: Final = 3600.0

@@ -1,4 +1,4 @@
-"""The pages of the front door: what a person sees. No scripts; one style sheet, served as a file."""
+"""HTML pages of the front door. No scripts; one style sheet, served as a file."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class ConsentView(msgspec.Struct, frozen=True, kw_only=True):
     server_name: str
     client_name: str
     verified_host: str
-    """The host that published the client's document; empty if it has none."""
+    """The host that published the client's document; empty if its identity is not verified."""
     is_configured: bool
     """Whether the operator of this server named the client in the settings."""
     user: str
@@ -101,7 +101,7 @@ def describe_scope(scope: str) -> str:
 
 
 def consent_page(view: ConsentView, style_url: str) -> bytes:
-    """Ask whether a client may act for the person who logged in."""
+    """Return the page that asks whether a client may act for the person who logged in."""
     name = escape(view.client_name)
     account = escape(view.user) + (f" ({escape(view.tenant)})" if view.tenant else "")
     is_verified = bool(view.verified_host) or view.is_configured
@@ -149,7 +149,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 
 
 def login_page(*, server_name: str, client_name: str, action: str, state: str, problem: str, style_url: str) -> bytes:
-    """Ask for an API key."""
+    """Return the page that asks for an API key."""
     warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
     body = f"""\
 <p class="server">{escape(server_name)}</p>
@@ -167,9 +167,9 @@ def login_page(*, server_name: str, client_name: str, action: str, state: str, p
 
 
 def error_page(*, server_name: str, title: str, message: str, style_url: str, return_url: str = "") -> bytes:
-    """Say why the login cannot go on."""
+    """Return the page about a login that cannot continue."""
     host = urlsplit(return_url).hostname or ""
-    way_back = (
+    next_step = (
         f'<p>You can return to <a href="{escape(return_url)}" rel="noreferrer">{escape(host)}</a>, if you trust it.</p>'
         if return_url
         else '<p class="muted">You can close this page.</p>'
@@ -178,7 +178,7 @@ def error_page(*, server_name: str, title: str, message: str, style_url: str, re
 <p class="server">{escape(server_name)}</p>
 <h1>{escape(title)}</h1>
 <p>{escape(message)}</p>
-{way_back}"""
+{next_step}"""
     return make_page(f"{title} – {server_name}", body, style_url)
 
 

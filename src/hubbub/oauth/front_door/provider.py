@@ -1,4 +1,4 @@
-"""The identity provider that people log in at: OpenID Connect, authorization code with PKCE and nonce.
+"""The identity provider at which people log in: OpenID Connect, authorization code with PKCE and nonce.
 
 Its tokens are used to learn who logged in, and never given to a client. Only a refresh token is kept, so that
 the provider can be asked again (`provider_sessions.py`).
@@ -102,7 +102,7 @@ class Provider:
 
     @property
     def name(self) -> str:
-        """What pages call it: its host."""
+        """Its host, as a name for pages."""
         return urlsplit(self._config.issuer).hostname or self._config.issuer
 
     async def login_url(self, *, state: str, nonce: str, verifier: str) -> str:
@@ -263,7 +263,9 @@ class Provider:
         try:
             return msgspec.json.decode(response.body, type=_TokenResponse)
         except (msgspec.DecodeError, RecursionError):
-            raise AuthorizationFailed(f"The identity provider {self.name} answered without tokens") from None
+            raise AuthorizationFailed(
+                f"The identity provider {self.name} answered without tokens; check how this server is registered there"
+            ) from None
 
     async def _verify(self, metadata: AuthorizationServerMetadata, token: str, nonce: str | None) -> dict[str, Any]:
         if len(token) > bounds.CREDENTIAL_BYTES:
@@ -286,8 +288,10 @@ class Provider:
             raise InvalidJwt("expired")
         if not isinstance(issued_at, int | float) or issued_at - leeway > now:
             raise InvalidJwt("not valid yet; compare the clocks of both servers")
-        sent = claims.get("nonce")
-        if nonce is not None and not (isinstance(sent, str) and hmac.compare_digest(sent.encode(), nonce.encode())):
+        claimed_nonce = claims.get("nonce")
+        if nonce is not None and not (
+            isinstance(claimed_nonce, str) and hmac.compare_digest(claimed_nonce.encode(), nonce.encode())
+        ):
             raise InvalidJwt("it belongs to another login")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
             raise InvalidJwt("it names no subject")

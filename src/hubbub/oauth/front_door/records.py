@@ -1,4 +1,4 @@
-"""What the store keeps of a login: authorization codes, and grants with their refresh tokens."""
+"""The records that the store keeps of a login: authorization codes, and grants with their refresh tokens."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class RefreshToken(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> RefreshToken | None:
-        """Parse a token that a client sent; None if it is none of ours."""
+        """Parse a token that a client sent; None if it is not one of this server."""
         handle, dot, secret = text.partition(".")
         return cls(handle, secret) if handle and dot and secret else None
 

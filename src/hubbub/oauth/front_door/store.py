@@ -253,7 +253,7 @@ def save_consent(connection: Connection, authorization: Authorization, target: s
 def forget_consents(
     connection: Connection, tenant: str | None = None, user: str | None = None, client_id: str | None = None
 ) -> None:
-    """Ask again: the users of a tenant, one user, or those of one client; None stands for all."""
+    """Delete the consents of a tenant, a user or a client, so that people are asked again; None stands for all."""
     statement = delete(consents)
     for column, value in ((consents.c.tenant, tenant), (consents.c.user_name, user), (consents.c.client_id, client_id)):
         if value is not None:

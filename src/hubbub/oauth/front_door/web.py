@@ -153,7 +153,7 @@ class Browser:
         self._name = f"__Host-{COOKIE_NAME}" if self._is_secure else COOKIE_NAME
 
     def read(self, exchange: HttpExchange) -> str:
-        """Return the cookie; empty if there is none."""
+        """Return the cookie; empty if it is missing."""
         for pair in (exchange.headers.get(b"cookie") or "").split(";"):
             name, _, value = pair.strip().partition("=")
             if name == self._name:
@@ -171,5 +171,5 @@ class Browser:
 
 
 def hash_browser(cookie: str) -> str:
-    """Return what a sealed state has of the cookie."""
+    """Return the hash of the cookie that a sealed state contains."""
     return hashlib.sha256(cookie.encode("utf-8", "replace")).hexdigest()

@@ -228,7 +228,7 @@ class AccessTokens:
     def _challenge_scopes(
         self, path: str, principal: Principal, needed: frozenset[str], scheme: str
     ) -> tuple[tuple[bytes, bytes], ...]:
-        # They ask for the scopes of the token too, which the new one would lose otherwise.
+        # The scopes of the token are included, because the new token would lose them otherwise.
         challenge = self._resource.challenge(
             path,
             scheme=scheme,

@@ -1,4 +1,4 @@
-"""Verifies opaque tokens by asking their authorization server (RFC 7662)."""
+"""Verifies opaque tokens at their authorization server, by introspection (RFC 7662)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Introspection:
         return 0 if self._identity is None else self._identity.tenants.generation
 
     async def verify(self, token: bytes) -> VerifiedToken:
-        """Ask about a token.
+        """Introspect a token.
 
         Raises: TokenRefused, KeysUnavailable.
         """

@@ -35,7 +35,7 @@ class Issuer:
     async def fetch_metadata(self) -> AuthorizationServerMetadata:
         """Fetch its metadata: RFC 8414, or OpenID Connect.
 
-        Raises: HubbubError, which says what was tried.
+        Raises: HubbubError, if none was found.
         """
         problem: HubbubError | None = None
         for url in discovery_urls(self.url):

@@ -68,9 +68,9 @@ class ProtectedResource:
     # -- metadata ----------------------------------------------------------------------
 
     def find_metadata(self, path: str) -> bytes | None:
-        """Return the metadata document at a well-known path; None if there is none.
+        """Return the metadata document at a well-known path; None if the path has none.
 
-        Every name of a view has one, whether the view exists or not: who asks is not authenticated.
+        Every name of a view has one, whether the view exists or not, because the requester is not authenticated.
         """
         rest = path.removeprefix(RESOURCE_METADATA_PATH)
         if rest == path:

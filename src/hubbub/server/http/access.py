@@ -40,7 +40,7 @@ class Access(NamedTuple):
     challenge_scopes: ChallengeScopes | None = None
     """None if callers cannot get more scopes."""
     front_door: FrontDoor | None = None
-    """None if the server is no authorization server."""
+    """None if the server is not an authorization server."""
 
 
 def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | None, sealer: Sealer) -> Access:
@@ -74,7 +74,7 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
         authenticators.append(make_token_authenticator(_jwt_settings(settings, server), _make_fetch(server), identity))
     if isinstance(server, IdentifiesPeople):
         server.identify_key = None if api_keys is None else api_keys.identify
-        server.people = front_door
+        server.person_login = front_door
     public = urlsplit("" if oauth is None else oauth.public_url)
     public_origins = (f"{public.scheme}://{public.netloc}",) if public.netloc else ()
     allowed_origins = (*settings.allowed_origins, *public_origins)

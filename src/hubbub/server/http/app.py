@@ -114,7 +114,7 @@ class HttpApp:
         if isinstance(server, ManagesClients):
             server.add_client_sessions(endpoint)
             if access.front_door is not None:
-                server.add_logins(access.front_door)
+                server.add_client_grants(access.front_door)
 
     @property
     def requires_authentication(self) -> bool:

@@ -1,4 +1,4 @@
-"""Makes the front door of a server (`hubbub.oauth.front_door`) from its settings, and serves its routes."""
+"""Makes the front door of a server (its OAuth authorization server) from the settings, and adds its routes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_front_door(
     """Make the front door of a server, and add its routes.
 
     Raises:
-        SettingsError: nobody could log in.
+        SettingsError: neither a provider nor API keys are configured.
         PackUnavailable: the libraries for its store are not installed.
     """
     provider = settings.provider
