@@ -45,6 +45,8 @@ class SegmentArchive:
         self._file = folder / ARCHIVED_FILE
         self._command = command
         self._task: asyncio.Task[None] | None = None
+        self._submitted: Sequence[Segment] = ()
+        """What is to be copied after the running copy."""
         self._is_closed = True
 
     @property
@@ -64,10 +66,14 @@ class SegmentArchive:
             self.last_seq = 0
 
     def submit(self, sealed: Sequence[Segment]) -> None:
-        """Copy segments soon, unless others are being copied: the next check finds these again."""
-        if self._task is None and sealed and not self._is_closed:
-            self._task = asyncio.create_task(self._run(sealed[:MAX_WAITING]))
-            self._task.add_done_callback(self._finish)
+        """Copy segments soon; while others are being copied, after these."""
+        if not sealed or self._is_closed:
+            return
+        if self._task is not None:
+            self._submitted = sealed
+            return
+        self._task = asyncio.create_task(self._run(sealed[:MAX_WAITING]))
+        self._task.add_done_callback(self._finish)
 
     async def close(self) -> None:
         """End the program; the next start copies its segment again."""
@@ -80,12 +86,12 @@ class SegmentArchive:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("audit_segment_not_archived", extra={"reason": str(error)})
+        submitted, self._submitted = self._submitted, ()
+        self.submit([segment for segment in submitted if segment.first_seq > self.last_seq])
 
     async def _run(self, sealed: Sequence[Segment]) -> None:
         for segment in sealed:
-            command = [
-                word.replace(_PATH, str(segment.path)).replace(_NAME, segment.path.name) for word in self._command
-            ]
+            command = self._fill_in(segment.path)
             problem = await run_program(command, b"", ARCHIVE_TIMEOUT_S)
             if problem:
                 self.failures += 1
