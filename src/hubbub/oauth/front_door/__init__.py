@@ -2,9 +2,10 @@
 
     front_door.py      the routes, and everything below put together
     authorization.py   from the authorization request to the code: login, consent, redirect
+    login_states.py    what is sealed between these steps
     grants.py          token and revocation requests, with authlib's grants; the only module here that imports it
     clients.py         clients and their redirect URIs; client_directory.py finds them, client_documents.py fetches some
-    provider.py        the identity provider that people log in at; key_login.py accepts API keys instead
+    provider.py        the identity provider that people log in at; provider_sessions.py asks it again about them
     store.py           codes, grants, consents, registrations and signing keys in the SQL store (tables)
     access_tokens.py   signs access tokens and accepts them
     pages.py           what a person sees

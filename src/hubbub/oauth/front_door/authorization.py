@@ -21,6 +21,7 @@ from hubbub.oauth.front_door.attempts import Attempts
 from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
 from hubbub.oauth.front_door.provider import Provider
 from hubbub.oauth.front_door.provider_sessions import ProviderSessions
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
@@ -56,48 +57,6 @@ _EXPIRED: Final = "This login has expired, or it began in another browser. Go ba
 
 S = TypeVar("S")
 logger = logging.getLogger("hubbub.oauth")
-
-
-class ClientRequest(msgspec.Struct, frozen=True, array_like=True):
-    """The authorization request of a client, after it was checked."""
-
-    client_id: str
-    redirect_uri: str
-    state: str | None
-    scopes: tuple[str, ...]
-    resource: str
-    code_challenge: str
-    dpop_jkt: str
-    asks_again: bool
-    """Whether the client wants the consent page even if the person consented before."""
-
-
-class LoginState(msgspec.Struct, frozen=True, array_like=True):
-    """Between the request and the login."""
-
-    request: ClientRequest | None
-    """None: no client asks, but a page of this server that has to know who the person is."""
-    browser: str
-    nonce: str
-    verifier: str
-    return_to: str = ""
-    """The path of that page."""
-
-
-class PersonState(msgspec.Struct, frozen=True, array_like=True):
-    """Who has logged in for a page of this server."""
-
-    browser: str
-    user: User
-
-
-class ConsentState(msgspec.Struct, frozen=True, array_like=True):
-    """Between the login and the consent."""
-
-    request: ClientRequest
-    browser: str
-    user: User
-    scopes: tuple[str, ...]
 
 
 class PageError(HubbubError):
