@@ -37,8 +37,8 @@ def has_failed(journal: Journal, times: int) -> bool:
 
 
 def has_copied(folder: Path, last: Path) -> bool:
-    mark = folder / "archived"
-    return mark.exists() and mark.read_text().strip() == str(int(last.stem.removeprefix("journal-")))
+    mark = (folder / "archived").read_text().strip() if (folder / "archived").exists() else ""
+    return mark.isdecimal() and int(mark) >= int(last.stem.removeprefix("journal-"))
 
 
 async def test_sealed_segments_are_copied_in_order_and_can_be_verified_there(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_a_copy_that_fails_is_repeated_until_it_succeeds_and_nothing_expir
         (storage / "online").touch()
         clock.advance(2 * 3600)
         await advance_and_settle(61)
-        await wait_until(lambda: len(copies(storage)) >= len(old))
+        await wait_until(partial(has_copied, folder, old[-1]))
         clock.advance(2 * 3600)
         await advance_and_settle(61)
         await wait_until(lambda: not any(path.exists() for path in old))
