@@ -49,7 +49,7 @@ def _resolve_command(command: str) -> str:
 
 
 def _resolve_argument(argument: str) -> str:
-    """Make the relative path of an existing file absolute. A word without a dot or separator is no path."""
+    """Make the relative path of an existing file absolute. A word without a dot or separator is not a path."""
     if "/" not in argument and os.sep not in argument and "." not in argument:
         return argument
     try:
