@@ -14,7 +14,7 @@ from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.identity.user_hub import NOTES, UserHub, run_user_hub, text_of
 
 from hubbub.hub.config import CONNECT
-from hubbub.hub.connections import limits
+from hubbub.hub.upstream_logins import limits
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
 

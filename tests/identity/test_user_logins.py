@@ -31,8 +31,8 @@ from hubbub import (
     UpstreamConfig,
 )
 from hubbub.hub.config import CONNECT
-from hubbub.hub.connections import limits
 from hubbub.hub.session_control import Logout, SessionControl
+from hubbub.hub.upstream_logins import limits
 from hubbub.oauth.client.sql_store import SqlCredentials
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
@@ -191,9 +191,9 @@ async def test_a_user_who_disconnects_has_to_log_in_again_and_others_have_not(
                 assert (await client.call_tool("whoami")).is_error
             assert await whoami(beta) == "bob"
             assert "whoami" in [tool.name for tool in await ada.tools()]
-            connections = hub.gateway.connections
-            assert connections is not None
-            logins = connections.find(NOTES)
+            upstream_logins = hub.gateway.upstream_logins
+            assert upstream_logins is not None
+            logins = upstream_logins.find(NOTES)
             assert logins is not None
             await wait_until(lambda: logins.definitions.chosen_key == "beta/ada")
         (ended,) = tokens

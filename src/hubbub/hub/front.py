@@ -176,14 +176,14 @@ class Front(Server, IdentifiesPeople):
             found: dict[str, Item] = getattr(shown, kind)
             return own | found | own if own else found  # own entries come first, and servers cannot replace them
         search = self._search_mode
-        connections = self.hub.connections
+        logins = self.hub.upstream_logins
         hides_search = search == "off" or (search == "auto" and len(shown.tools) <= bounds.HUB_SEARCH_TOOLS)
         own = {
             name: item
             for name, item in own.items()
             if not (hides_search and item.upstream_name in _SEARCH_TOOLS)
             and self._shows_builtin(item.upstream_name)
-            and (item.upstream_name != CONNECT or (connections is not None and connections.visible(shown, shows)))
+            and (item.upstream_name != CONNECT or (logins is not None and logins.visible(shown, shows)))
         }
         return own if search == "only" else own | shown.tools
 
@@ -215,8 +215,8 @@ class Front(Server, IdentifiesPeople):
 
     def connectable_servers(self, caller: Caller) -> list[str]:
         """The servers at which the users of this view log in, as far as this caller may know of them."""
-        connections, visible = self.hub.connections, self.visible_to(caller)
-        return [] if connections is None else connections.visible(visible.catalog_view, visible.shows)
+        logins, visible = self.hub.upstream_logins, self.visible_to(caller)
+        return [] if logins is None else logins.visible(visible.catalog_view, visible.shows)
 
     def _sees_server(self, shown: CatalogView, server: str, caller: Caller | None) -> bool:
         if not shown.has_server(server):

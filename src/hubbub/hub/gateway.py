@@ -44,9 +44,9 @@ from hubbub.settings.hub import HubSettings
 
 if TYPE_CHECKING:
     from hubbub.governance.governor import Governor
-    from hubbub.hub.connections.connections import Connections
     from hubbub.hub.pinned_lists import PinnedLists
     from hubbub.hub.recorded_events import RecordedEvents
+    from hubbub.hub.upstream_logins.upstream_logins import UpstreamLogins
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -59,7 +59,8 @@ class Gateway:
 
     client_grants: ClientGrants | None = None  # of the front door, if this server is an authorization server
     events: RecordedEvents | None = None  # records sessions, lists and secrets; None: nothing is recorded
-    connections: Connections | None = None  # the logins of users at servers with `per_user`; None: no server has it
+    # the logins of users at servers with `per_user`; None: no server has it
+    upstream_logins: UpstreamLogins | None = None
 
     def __init__(
         self,
@@ -326,11 +327,11 @@ class Gateway:
         logins = getattr(upstream, "logins", None)
         if logins is None:
             return upstream
-        from hubbub.hub.connections.assembly import add_connections
-        from hubbub.hub.connections.consent_peer import ConsentPeer
+        from hubbub.hub.upstream_logins.assembly import add_upstream_logins
+        from hubbub.hub.upstream_logins.login_peer import LoginPeer
 
-        self.connections = self.connections or add_connections(self)
-        return ConsentPeer(upstream, logins, self.connections, self.sealer)
+        self.upstream_logins = self.upstream_logins or add_upstream_logins(self)
+        return LoginPeer(upstream, logins, self.upstream_logins, self.sealer)
 
     def _make_upstream(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
         upstream = self._make(config, settings, self.sealer)
@@ -350,10 +351,10 @@ class Gateway:
         for wrapper in self._wrappers:
             front.peer = wrapper(front.peer)
         self.fronts[name] = front
-        if self.connections is not None:
-            from hubbub.hub.connections.assembly import attach_front
+        if self.upstream_logins is not None:
+            from hubbub.hub.upstream_logins.assembly import attach_front
 
-            attach_front(self.connections, front)
+            attach_front(self.upstream_logins, front)
         if name:
             self.views[name] = front
 
@@ -476,8 +477,8 @@ class Gateway:
             self._results.close()
             ending = (upstream.close(0) for upstream in (*self.upstreams.values(), *leaving))
             await asyncio.gather(*ending, return_exceptions=True)
-            if self.connections is not None:
-                await self.connections.close()
+            if self.upstream_logins is not None:
+                await self.upstream_logins.close()
             self._was_closed = True
 
     def _recreate_upstreams(self) -> None:

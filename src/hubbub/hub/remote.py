@@ -49,7 +49,7 @@ from hubbub.protocol.error_codes import translate_error
 from hubbub.rounds import Rounds
 
 if TYPE_CHECKING:
-    from hubbub.hub.connections.user_logins import UserLogins
+    from hubbub.hub.upstream_logins.server_logins import ServerLogins
 
 
 _NO_ANSWER_ERRORS: Final = (TransportError, ConnectionClosed, DeadlineExceeded, ProtocolVersionNotSupported)
@@ -428,7 +428,7 @@ class RemoteUpstream:
             self._report_event("egress.refused", principal, {"host": self._host})
 
 
-def _make_logins(config: ServerConfig) -> UserLogins:
-    from hubbub.hub.connections.user_logins import UserLogins  # Most servers have none.
+def _make_logins(config: ServerConfig) -> ServerLogins:
+    from hubbub.hub.upstream_logins.server_logins import ServerLogins  # Most servers have none.
 
-    return UserLogins(config)
+    return ServerLogins(config)

@@ -100,8 +100,8 @@ class SessionControl:
             for each in clients:
                 each.cancel()
         ended = await asyncio.gather(*ending)
-        connections = self._hub.connections
-        server_logins = 0 if connections is None else await connections.log_out(logout)
+        upstream_logins = self._hub.upstream_logins
+        server_logins = 0 if upstream_logins is None else await upstream_logins.log_out(logout)
         if isinstance(revoked, StoreFailed):
             raise revoked
         return EndedCounts(

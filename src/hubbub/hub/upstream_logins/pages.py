@@ -18,9 +18,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from hubbub.errors import HubbubError
-from hubbub.hub.connections import limits
-from hubbub.hub.connections.connections import CALLBACK_PATH, CONNECT_PATH, Connections, Ticket, TicketRefused
-from hubbub.hub.connections.user_logins import HubUser
+from hubbub.hub.upstream_logins import limits
+from hubbub.hub.upstream_logins.server_logins import HubUser
+from hubbub.hub.upstream_logins.upstream_logins import (
+    CALLBACK_PATH,
+    CONNECT_PATH,
+    LinkRefused,
+    LoginLink,
+    UpstreamLogins,
+)
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits as page_limits
@@ -56,7 +62,7 @@ logger = logging.getLogger("hubbub.hub")
 class _Pending(NamedTuple):
     """The content of the cookie of a login."""
 
-    ticket: Ticket
+    link: LoginLink
     login: PendingLogin
     browser: str
 
@@ -65,9 +71,9 @@ class ConnectPages:
     """Serves the browsers of users."""
 
     def __init__(
-        self, connections: Connections, sealer: Sealer, hub_name: str, *, clock: Callable[[], float] = time.time
+        self, upstream_logins: UpstreamLogins, sealer: Sealer, hub_name: str, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._connections = connections
+        self._upstream_logins = upstream_logins
         self._sealer = sealer
         self._hub_name = hub_name
         self._wrong_keys = Attempts(Rate(page_limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
@@ -83,23 +89,23 @@ class ConnectPages:
     # -- the page ----------------------------------------------------------------------------
 
     async def _show(self, exchange: HttpExchange) -> None:
-        ticket = self._ticket(exchange)
-        person_login = self._connections.person_login
+        link = self._link(exchange)
+        person_login = self._upstream_logins.person_login
         if person_login is not None:
             person = person_login.read_person(exchange, first(read_query(exchange), "person"))
             if person is None:
                 await person_login.start_person_login(exchange, exchange.path)
                 return
-            _check_person(HubUser(*person), ticket)
-        await self._ask(exchange, ticket)
+            _check_person(HubUser(*person), link)
+        await self._ask(exchange, link)
 
-    async def _ask(self, exchange: HttpExchange, ticket: Ticket, problem: str = "", status: int = 200) -> None:
+    async def _ask(self, exchange: HttpExchange, link: LoginLink, problem: str = "", status: int = 200) -> None:
         cookie, headers = self._browser.read_or_make(exchange)
-        form = self._sealer.seal(_FORM, [ticket.id, hash_browser(cookie)], lifetime_s=limits.LOGIN_S)
-        user = escape(ticket.user.name) + (f" ({escape(ticket.user.tenant)})" if ticket.user.tenant else "")
-        server, hub = escape(ticket.server), escape(self._hub_name)
+        form = self._sealer.seal(_FORM, [link.id, hash_browser(cookie)], lifetime_s=limits.LOGIN_S)
+        user = escape(link.user.name) + (f" ({escape(link.user.tenant)})" if link.user.tenant else "")
+        server, hub = escape(link.server), escape(self._hub_name)
         warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
-        asks_key = self._connections.person_login is None and self._connections.identify_key is not None
+        asks_key = self._upstream_logins.person_login is None and self._upstream_logins.identify_key is not None
         key = _KEY_FIELD if asks_key else ""
         body = f"""\
 <p class="server">{hub}</p>
@@ -112,44 +118,44 @@ close the page.</p>
 <dl>
 <div><dt>Your account here</dt><dd>{user}</dd></div>
 <div><dt>Server</dt><dd>{server}</dd></div>
-<div><dt>Address</dt><dd><code>{escape(show_url(self._connections.address(ticket.server)))}</code></dd></div>
+<div><dt>Address</dt><dd><code>{escape(show_url(self._upstream_logins.address(link.server)))}</code></dd></div>
 </dl>
-<form method="post" action="{escape(self._connections.base_url + exchange.path)}">
+<form method="post" action="{escape(self._upstream_logins.base_url + exchange.path)}">
 <input type="hidden" name="form" value="{escape(form)}">
 {key}<div class="actions"><button type="submit" class="primary">Continue</button></div>
 </form>"""
-        target = self._connections.address(ticket.server)  # its authorization server uses no other scheme
-        page = pages.make_page(f"Log in at {ticket.server} – {self._hub_name}", body, self._style_url)
+        target = self._upstream_logins.address(link.server)  # its authorization server uses no other scheme
+        page = pages.make_page(f"Log in at {link.server} – {self._hub_name}", body, self._style_url)
         await respond_page(exchange, page, status=status, form_target=target, headers=headers)
 
     async def _continue(self, exchange: HttpExchange) -> None:
         """Serve the form: send the browser to the authorization server."""
-        ticket = self._ticket(exchange)
+        link = self._link(exchange)
         form = await read_form(exchange)
         browser = hash_browser(self._browser.read(exchange))
         try:
             id, bound_to = self._sealer.open(_FORM, first(form, "form"))
         except (ValueError, TypeError):
-            raise TicketRefused(_EXPIRED) from None
-        if id != ticket.id or not hmac.compare_digest(bound_to, browser):
-            raise TicketRefused(_EXPIRED)
-        identify = self._connections.identify_key
-        if self._connections.person_login is None and identify is not None:
+            raise LinkRefused(_EXPIRED) from None
+        if id != link.id or not hmac.compare_digest(bound_to, browser):
+            raise LinkRefused(_EXPIRED)
+        identify = self._upstream_logins.identify_key
+        if self._upstream_logins.person_login is None and identify is not None:
             if wait_s := self._wrong_keys.wait_s(exchange.client):
-                await self._ask(exchange, ticket, f"Too many wrong keys. Try again in {wait_s} seconds.", 429)
+                await self._ask(exchange, link, f"Too many wrong keys. Try again in {wait_s} seconds.", 429)
                 return
             person = identify(first(form, "key").strip().encode("utf-8", "replace"))
             if person is None:
                 self._wrong_keys.add(exchange.client)
-                await self._ask(exchange, ticket, "This key is unknown, expired or revoked.", 403)
+                await self._ask(exchange, link, "This key is unknown, expired or revoked.", 403)
                 return
-            _check_person(HubUser.from_principal(person), ticket)
-        self._connections.bind(ticket, browser)
-        url, login = await self._connections.begin(ticket)
-        record = [msgspec.to_builtins(ticket), msgspec.to_builtins(login), browser]
+            _check_person(HubUser.from_principal(person), link)
+        self._upstream_logins.bind(link, browser)
+        url, login = await self._upstream_logins.begin(link)
+        record = [msgspec.to_builtins(link), msgspec.to_builtins(login), browser]
         sealed = self._sealer.seal(_PENDING, record, lifetime_s=limits.LOGIN_S)
         if len(sealed) > limits.COOKIE_CHARACTERS:
-            raise TicketRefused(
+            raise LinkRefused(
                 "The client id of this hub at the authorization server is too long; "
                 "ask the operator of the hub to set `client_id`"
             )
@@ -160,14 +166,14 @@ close the page.</p>
     async def _finish(self, exchange: HttpExchange) -> None:
         state = first(read_query(exchange), "state")
         pending = self._read_pending(exchange, state)
-        await self._connections.finish(pending.ticket, pending.login, exchange.query)
-        ticket = pending.ticket
+        await self._upstream_logins.finish(pending.link, pending.login, exchange.query)
+        link = pending.link
         body = f"""\
 <p class="server">{escape(self._hub_name)}</p>
-<h1>You are logged in at {escape(ticket.server)}</h1>
+<h1>You are logged in at {escape(link.server)}</h1>
 <p>Calls that waited for this continue now. You can close this page.</p>
 <p class="muted">To end it: call the tool hub.connect with the action disconnect, or run hubbub logout with --upstream
-{escape(ticket.server)}.</p>"""
+{escape(link.server)}.</p>"""
         page = pages.make_page(f"Logged in – {self._hub_name}", body, self._style_url)
         await respond_page(exchange, page, headers=(self._cookie(state, "", 0),))
 
@@ -180,14 +186,14 @@ close the page.</p>
         try:
             pending = msgspec.convert(self._sealer.open(_PENDING, sealed), _Pending)
         except (ValueError, msgspec.ValidationError):
-            raise TicketRefused(_EXPIRED) from None
+            raise LinkRefused(_EXPIRED) from None
         if not hmac.compare_digest(pending.browser, hash_browser(self._browser.read(exchange))):
-            raise TicketRefused(_EXPIRED)
+            raise LinkRefused(_EXPIRED)
         return pending
 
     def _cookie(self, state: str, value: str, seconds: int) -> tuple[bytes, bytes]:
         """`Lax`: the redirect back is a navigation from another site."""
-        secure = "; Secure" if self._connections.base_url.startswith("https:") else ""
+        secure = "; Secure" if self._upstream_logins.base_url.startswith("https:") else ""
         attributes = f"Path={CALLBACK_PATH}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
         return b"set-cookie", f"{_cookie_name(state)}={value}; {attributes}".encode()
 
@@ -195,14 +201,14 @@ close the page.</p>
 
     @property
     def _browser(self) -> Browser:
-        return Browser(self._connections.base_url)
+        return Browser(self._upstream_logins.base_url)
 
     @property
     def _style_url(self) -> str:
-        return self._connections.base_url + pages.STYLE_PATH
+        return self._upstream_logins.base_url + pages.STYLE_PATH
 
-    def _ticket(self, exchange: HttpExchange) -> Ticket:
-        return self._connections.open_ticket(exchange.path.removeprefix(CONNECT_PATH))
+    def _link(self, exchange: HttpExchange) -> LoginLink:
+        return self._upstream_logins.open_link(exchange.path.removeprefix(CONNECT_PATH))
 
     def _serving(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> Callable[[HttpExchange], Awaitable[None]]:
         async def serve(exchange: HttpExchange) -> None:
@@ -210,7 +216,7 @@ close the page.</p>
                 await handler(exchange)
             except BadParameters as error:
                 await self._refuse(exchange, f"{error}.", 400)
-            except TicketRefused as error:
+            except LinkRefused as error:
                 await self._refuse(exchange, f"{error.message}.", 400)
             except PageError as error:
                 await self._refuse(exchange, error.message, error.status)
@@ -237,10 +243,10 @@ _KEY_FIELD: Final = """\
 """
 
 
-def _check_person(person: HubUser, ticket: Ticket) -> None:
-    """Raises: TicketRefused, if the link was made for another user."""
-    if person != ticket.user:
-        raise TicketRefused(
+def _check_person(person: HubUser, link: LoginLink) -> None:
+    """Raises: LinkRefused, if the link was made for another user."""
+    if person != link.user:
+        raise LinkRefused(
             "This link was made for another user of this hub. Do not use links that other people sent you"
         )
 

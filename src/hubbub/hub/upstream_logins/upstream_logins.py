@@ -1,6 +1,6 @@
 """Starts, finishes and ends the logins of a hub's users at its servers.
 
-A login begins with a link to this hub, whose ticket names the user and the server. It is not a credential: the page
+A login begins with a link to this hub, which names the user and the server. It is not a credential: the page
 behind it requires the user's own, or names the user, and only the first browser that submitted that page can use it.
 The redirect needs a state, which is sealed in a cookie of that browser, so that any process of the installation can
 finish the login.
@@ -20,9 +20,9 @@ import msgspec
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.governance.decision import Target
 from hubbub.hub.config import CONNECT
-from hubbub.hub.connections import limits
-from hubbub.hub.connections.user_logins import HubUser, UserLogins
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
+from hubbub.hub.upstream_logins import limits
+from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError
 from hubbub.protocol.calls import Caller, Notification, Principal
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 CONNECT_PATH: Final = "/oauth/connect/"
 CALLBACK_PATH: Final = "/oauth/upstream/callback"
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
-_TICKET: Final = "connect ticket"
+_LINK: Final = "login link"
 
 logger = logging.getLogger("hubbub.hub")
 
 
-class Ticket(msgspec.Struct, frozen=True, array_like=True):
+class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     """The content of a link to log in."""
 
     id: str
@@ -52,8 +52,8 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     """The name of the principal whose clients get the notification that the login is complete; empty: none."""
 
 
-class _TicketUse(msgspec.Struct):
-    """The use of a ticket in this process."""
+class _LinkUse(msgspec.Struct):
+    """The use of a link in this process."""
 
     expires_at: float
     browser: str = ""
@@ -62,17 +62,17 @@ class _TicketUse(msgspec.Struct):
     is_done: bool = False
 
 
-class TicketRefused(HubbubError):
+class LinkRefused(HubbubError):
     """A link cannot be used; the message says why."""
 
 
-class Connections:
+class UpstreamLogins:
     """The logins at all servers of one hub."""
 
     def __init__(self, hub: Gateway, *, clock: Callable[[], float] = time.time) -> None:
         self._hub = hub
         self._clock = clock
-        self._uses: dict[str, _TicketUse] = {}
+        self._uses: dict[str, _LinkUse] = {}
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Connections:
             if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
         ]
 
-    def find(self, server: str) -> UserLogins | None:
+    def find(self, server: str) -> ServerLogins | None:
         """Return the logins at a server; None if it has none."""
         upstream = self._hub.upstreams.get(server)
         return None if upstream is None else getattr(upstream, "logins", None)
@@ -123,106 +123,102 @@ class Connections:
             raise SettingsError("The URL of this hub is not known; its operator can set public_url in [oauth]")
         return url.rstrip("/")
 
-    def make_ticket(self, caller: Caller, server: str) -> tuple[Ticket, str]:
-        """Return a new ticket for the user who calls, and its link.
+    def make_link(self, caller: Caller, server: str) -> tuple[LoginLink, str]:
+        """Return a new link for the user who calls, and its URL.
 
         Raises: SettingsError.
         """
         principal, revision = caller.principal, caller.revision
         has_notification = revision.elicitation == "url" and not revision.rounds
         notified = principal.name if has_notification else ""
-        ticket = Ticket(secrets.token_hex(12), HubUser.from_principal(principal), server, notified)
-        return ticket, self.link(ticket)
+        link = LoginLink(secrets.token_hex(12), HubUser.from_principal(principal), server, notified)
+        return link, self.link_url(link)
 
-    def link(self, ticket: Ticket) -> str:
-        """Return a link of a ticket; it can be used for `LOGIN_S` from now on."""
-        record = msgspec.to_builtins(ticket)
-        return self.base_url + CONNECT_PATH + self._hub.sealer.seal(_TICKET, record, lifetime_s=limits.LOGIN_S)
+    def link_url(self, link: LoginLink) -> str:
+        """Return the URL of a link; it can be used for `LOGIN_S` from now on."""
+        record = msgspec.to_builtins(link)
+        return self.base_url + CONNECT_PATH + self._hub.sealer.seal(_LINK, record, lifetime_s=limits.LOGIN_S)
 
-    def open_ticket(self, sealed: str) -> Ticket:
-        """Return the ticket of a link.
+    def open_link(self, sealed: str) -> LoginLink:
+        """Return the content of the link with this path.
 
-        Raises: TicketRefused.
+        Raises: LinkRefused.
         """
         try:
-            ticket = msgspec.convert(self._hub.sealer.open(_TICKET, sealed), Ticket)
+            link = msgspec.convert(self._hub.sealer.open(_LINK, sealed), LoginLink)
         except (ValueError, msgspec.ValidationError):
-            raise TicketRefused(
+            raise LinkRefused(
                 "This link has expired or is incomplete. Start the login again to get a new one"
             ) from None
-        use = self._uses.get(ticket.id)
+        use = self._uses.get(link.id)
         if use is not None and use.is_done:
-            raise TicketRefused("This link was used already. If you still have to log in, start again to get a new one")
-        if self.find(ticket.server) is None:
-            raise TicketRefused(f"The server {ticket.server} does not need a login any more")
-        return ticket
+            raise LinkRefused("This link was used already. If you still have to log in, start again to get a new one")
+        if self.find(link.server) is None:
+            raise LinkRefused(f"The server {link.server} does not need a login any more")
+        return link
 
-    def bind(self, ticket: Ticket, browser: str) -> None:
-        """Let only this browser use a ticket.
+    def bind(self, link: LoginLink, browser: str) -> None:
+        """Let only this browser use a link.
 
-        Raises: TicketRefused, if another one does.
+        Raises: LinkRefused, if another one does.
         """
-        use = self._use(ticket)
+        use = self._use(link)
         if use.browser and use.browser != browser:
-            raise TicketRefused(
-                "This link was opened in another browser already. Start the login again to get a new one"
-            )
+            raise LinkRefused("This link was opened in another browser already. Start the login again to get a new one")
         use.browser = browser
 
     # -- logging in ------------------------------------------------------------------------
 
-    async def begin(self, ticket: Ticket) -> tuple[str, PendingLogin]:
-        """Return the URL at which the user of a ticket logs in, and what `finish` needs.
+    async def begin(self, link: LoginLink) -> tuple[str, PendingLogin]:
+        """Return the URL at which the user of a link logs in, and what `finish` needs.
 
-        Raises: OAuthError, TicketRefused.
+        Raises: OAuthError, LinkRefused.
         """
-        return await self._logins(ticket).begin(ticket.user, self.base_url + CALLBACK_PATH)
+        return await self._logins(link).begin(link.user, self.base_url + CALLBACK_PATH)
 
-    async def finish(self, ticket: Ticket, pending: PendingLogin, redirect: str) -> None:
-        """Log the user of a ticket in; calls that wait for it continue.
+    async def finish(self, link: LoginLink, pending: PendingLogin, redirect: str) -> None:
+        """Log the user of a link in; calls that wait for it continue.
 
-        Raises: OAuthError, TicketRefused.
+        Raises: OAuthError, LinkRefused.
         """
-        use, logins = self._use(ticket), self._logins(ticket)
+        use, logins = self._use(link), self._logins(link)
         if use.is_done:
-            raise TicketRefused(
+            raise LinkRefused(
                 "This login has ended already. If you still have to log in, start again to get a new link"
             )
         use.is_done = True  # before anything is awaited: a redirect is used once
         try:
-            credentials = await logins.finish(ticket.user, pending, redirect)
+            credentials = await logins.finish(link.user, pending, redirect)
         except OAuthError as error:
-            self.fail(ticket, error.message)
+            self.fail(link, error.message)
             raise
-        self._report("credential.connect", ticket.server, ticket.user.principal, {"issuer": credentials.issuer})
-        logger.info("user_connected", extra={"server": ticket.server, "tenant": ticket.user.tenant})
-        if ticket.notified:
-            note = Notification(ELICITATION_COMPLETE, {"elicitationId": ticket.id}, principal=ticket.notified)
+        self._report("credential.connect", link.server, link.user.principal, {"issuer": credentials.issuer})
+        logger.info("user_connected", extra={"server": link.server, "tenant": link.user.tenant})
+        if link.notified:
+            note = Notification(ELICITATION_COMPLETE, {"elicitationId": link.id}, principal=link.notified)
             for front in self._hub.fronts.values():
                 front.broadcaster.publish(note)
-        await self._read_lists(ticket.server)
+        await self._read_lists(link.server)
 
-    def fail(self, ticket: Ticket, reason: str) -> None:
+    def fail(self, link: LoginLink, reason: str) -> None:
         """End the calls that wait for this login."""
-        use = self._use(ticket)
+        use = self._use(link)
         use.failure, use.is_done = reason, True
-        logger.warning("user_not_connected", extra={"server": ticket.server, "reason": reason})
-        logins = self.find(ticket.server)
+        logger.warning("user_not_connected", extra={"server": link.server, "reason": reason})
+        logins = self.find(link.server)
         if logins is not None:
             logins.report_change()
 
-    async def wait(self, ticket: Ticket, timeout_s: float) -> bool:
-        """Wait until the user of a ticket has logged in; return whether that happened in time.
+    async def wait(self, link: LoginLink, timeout_s: float) -> bool:
+        """Wait until the user of a link has logged in; return whether that happened in time.
 
         Raises: AuthorizationFailed.
         """
-        connected = await self._logins(ticket).wait_connected(
-            ticket.user, timeout_s, lambda: bool(self._use(ticket).failure)
-        )
-        if not connected and (failure := self._use(ticket).failure):
+        connected = await self._logins(link).wait_connected(link.user, timeout_s, lambda: bool(self._use(link).failure))
+        if not connected and (failure := self._use(link).failure):
             raise AuthorizationFailed(failure)
         if connected:
-            await self._read_lists(ticket.server)
+            await self._read_lists(link.server)
         return connected
 
     async def _read_lists(self, server: str) -> None:
@@ -267,20 +263,20 @@ class Connections:
 
     # -- parts -----------------------------------------------------------------------------
 
-    def _logins(self, ticket: Ticket) -> UserLogins:
-        found = self.find(ticket.server)
+    def _logins(self, link: LoginLink) -> ServerLogins:
+        found = self.find(link.server)
         if found is None:
-            raise TicketRefused(f"The server {ticket.server} does not need a login any more")
+            raise LinkRefused(f"The server {link.server} does not need a login any more")
         return found
 
-    def _use(self, ticket: Ticket) -> _TicketUse:
+    def _use(self, link: LoginLink) -> _LinkUse:
         now = self._clock()
         while self._uses:
             oldest = next(iter(self._uses))
-            if len(self._uses) < limits.CONNECT_TICKETS and self._uses[oldest].expires_at > now:
+            if len(self._uses) < limits.MAX_USED_LOGIN_LINKS and self._uses[oldest].expires_at > now:
                 break
             del self._uses[oldest]
-        return self._uses.setdefault(ticket.id, _TicketUse(now + 2 * limits.LOGIN_S))
+        return self._uses.setdefault(link.id, _LinkUse(now + 2 * limits.LOGIN_S))
 
     def _report(self, event: str, server: str, principal: Principal, facts: Mapping[str, str]) -> None:
         upstream = self._hub.upstreams.get(server)

@@ -16,7 +16,7 @@ LOGIN_POLL_S: Final = 2.0
 """How often a call that waits for a login looks for it in the store, where another process may have put it."""
 LOGIN_WAIT_S: Final = 90.0
 """How long a call waits for a login; after that its caller gets an error with the URL, and can repeat the call."""
-CONNECT_TICKETS: Final = 10_000
+MAX_USED_LOGIN_LINKS: Final = 10_000
 """Links to log in that were used and have not expired."""
 COOKIE_CHARACTERS: Final = 3900
 """The state of a login in a cookie; browsers refuse cookies of more than 4096 bytes."""

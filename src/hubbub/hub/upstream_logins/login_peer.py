@@ -14,10 +14,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from hubbub.errors import HubbubError, SettingsError, ToolFailure, UrlElicitationRequired
-from hubbub.hub.connections import limits
-from hubbub.hub.connections.connections import Connections, Ticket
-from hubbub.hub.connections.user_logins import HubUser, UserLogins
 from hubbub.hub.upstream import Upstream
+from hubbub.hub.upstream_logins import limits
+from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
+from hubbub.hub.upstream_logins.upstream_logins import LoginLink, UpstreamLogins
 from hubbub.oauth.errors import OAuthError, UserLoginRequired
 from hubbub.ports import Sealer
 from hubbub.protocol.calls import ANONYMOUS, NO_META, Call, Caller, Notification, RawReply, Reply
@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-class LoginNeeded(ToolFailure):
+class UpstreamLoginRequired(ToolFailure):
     """The user of a hub has to log in at one of its servers before the call can be made; it was not made."""
 
     kind = "login_required"
@@ -46,37 +46,39 @@ class _Response(msgspec.Struct):
     action: Literal["accept", "decline", "cancel"]
 
 
-class ConsentPeer:
+class LoginPeer:
     """A server at which each user logs in."""
 
-    def __init__(self, upstream: Upstream, logins: UserLogins, connections: Connections, sealer: Sealer) -> None:
+    def __init__(
+        self, upstream: Upstream, logins: ServerLogins, upstream_logins: UpstreamLogins, sealer: Sealer
+    ) -> None:
         self._upstream = upstream
         self._logins = logins
-        self._connections = connections
+        self._upstream_logins = upstream_logins
         self._sealer = sealer
 
     async def request(self, call: Call) -> Reply:
         """Forward a call with the login of its user; without one, have the user log in.
 
-        Raises: LoginNeeded, UrlElicitationRequired, and what the server raises.
+        Raises: UpstreamLoginRequired, UrlElicitationRequired, and what the server raises.
         """
         try:
             return await self._request(call)
-        except LoginNeeded as needed:
+        except UpstreamLoginRequired as needed:
             if call.method == "tools/call":
                 needed.has_schema = self._upstream.snapshot.has_output_schema(call.params.name)
             raise
 
     async def _request(self, call: Call) -> Reply:
         if call.caller.principal is ANONYMOUS:
-            raise LoginNeeded(
+            raise UpstreamLoginRequired(
                 self._logins.server,
                 f"Users of the server {self._logins.server} log in there with accounts of their own, and this call has "
                 "no user. Call this hub with a key or a token; its operator can require them",
             )
         user = HubUser.from_principal(call.caller.principal)
-        ticket = self._open_state(call, user)
-        if ticket is not None:
+        link = self._open_state(call, user)
+        if link is not None:
             call = _without_answers(call)
         if self._logins.is_known_connected(user) or await self._logins.is_connected(user):
             try:
@@ -84,14 +86,14 @@ class ConsentPeer:
             except UserLoginRequired:
                 pass  # The server refused the request: it was not executed.
         if call.caller.revision.rounds and call.method in _INPUT_METHODS and supports_urls(call.caller):
-            if ticket is None or not await self._connections.wait(ticket, limits.LOGIN_WAIT_S):
-                return self._input_required(call, ticket)
+            if link is None or not await self._upstream_logins.wait(link, limits.LOGIN_WAIT_S):
+                return self._input_required(call, link)
         else:
-            await ask(self._connections, call, self._logins.server)
+            await ask(self._upstream_logins, call, self._logins.server)
         try:
             return await self._upstream.request(call)
         except UserLoginRequired as error:
-            raise LoginNeeded(
+            raise UpstreamLoginRequired(
                 self._logins.server, f"The server {self._logins.server} refused the login. Try again later"
             ) from error
 
@@ -101,53 +103,55 @@ class ConsentPeer:
 
     # -- the stateless era -----------------------------------------------------------------
 
-    def _input_required(self, call: Call, ticket: Ticket | None) -> Reply:
+    def _input_required(self, call: Call, link: LoginLink | None) -> Reply:
         """Ask the caller to open the page, and to repeat the call."""
-        if ticket is None:
-            ticket, url = _make_ticket(self._connections, call.caller, self._logins.server)
+        if link is None:
+            link, url = _make_link(self._upstream_logins, call.caller, self._logins.server)
         else:
-            url = self._connections.link(ticket)
-        params = make_params(self._logins.server, url, ticket, call.caller)
-        record = [call.caller.principal.name, msgspec.to_builtins(ticket)]
+            url = self._upstream_logins.link_url(link)
+        params = make_params(self._logins.server, url, link, call.caller)
+        record = [call.caller.principal.name, msgspec.to_builtins(link)]
         return InputRequired(
             result_type="input_required",
             input_requests={_KEY: {"method": "elicitation/create", "params": params}},
             request_state=self._sealer.seal(_STATE, record, lifetime_s=limits.LOGIN_S),
         )
 
-    def _open_state(self, call: Call, user: HubUser) -> Ticket | None:
-        """Return the ticket of a call that comes back; None for every other call.
+    def _open_state(self, call: Call, user: HubUser) -> LoginLink | None:
+        """Return the link of a call that comes back; None for every other call.
 
-        Raises: LoginNeeded, if the person did not want to log in.
+        Raises: UpstreamLoginRequired, if the person did not want to log in.
         """
         state = getattr(call.params, "request_state", UNSET)
         if state is UNSET:
             return None
         try:
             principal, record = self._sealer.open(_STATE, state)
-            ticket = msgspec.convert(record, Ticket)
+            link = msgspec.convert(record, LoginLink)
         except (ValueError, TypeError):
             return None  # A state of the server behind this hub, or of a call that is suspended.
-        if principal != call.caller.principal.name or ticket.user != user or ticket.server != self._logins.server:
+        if principal != call.caller.principal.name or link.user != user or link.server != self._logins.server:
             return None
         response = read_responses(call.params.input_responses).get(_KEY)
         if response is not None:
             check_response(response, self._logins.server)
-        return ticket
+        return link
 
 
-async def ask(connections: Connections, call: Call, server: str) -> None:
+async def ask(upstream_logins: UpstreamLogins, call: Call, server: str) -> None:
     """Ask the caller of a call that waits to log in, and wait until that has happened.
 
     Raises:
-        LoginNeeded: the caller cannot open pages, or its user does not want to log in.
+        UpstreamLoginRequired: the caller cannot open pages, or its user does not want to log in.
         UrlElicitationRequired: the login takes long; the caller can repeat the call later.
     """
     caller = call.caller
-    ticket, url = _make_ticket(connections, caller, server)
-    params = make_params(server, url, ticket, caller)
+    link, url = _make_link(upstream_logins, caller, server)
+    params = make_params(server, url, link, caller)
     if not supports_urls(caller):
-        raise LoginNeeded(server, f"{params['message']}: open {url} in a browser, then repeat the call", url=url)
+        raise UpstreamLoginRequired(
+            server, f"{params['message']}: open {url} in a browser, then repeat the call", url=url
+        )
     question = Call(
         id=NULL,
         method="elicitation/create",
@@ -163,9 +167,9 @@ async def ask(connections: Connections, call: Call, server: str) -> None:
         raise _not_yet(caller, server, params) from None
     check_response(reply.body if isinstance(reply, RawReply) else Raw(_encode(reply)), server)
     try:
-        is_connected = await connections.wait(ticket, limits.LOGIN_WAIT_S)
+        is_connected = await upstream_logins.wait(link, limits.LOGIN_WAIT_S)
     except OAuthError as error:
-        raise LoginNeeded(server, f"The login at the server {server} failed: {error.message}") from None
+        raise UpstreamLoginRequired(server, f"The login at the server {server} failed: {error.message}") from None
     if not is_connected:
         raise _not_yet(caller, server, params)
 
@@ -175,35 +179,35 @@ def supports_urls(caller: Caller) -> bool:
     return caller.revision.elicitation == "url" and caller.can("elicitation", "url")
 
 
-def make_params(server: str, url: str, ticket: Ticket, caller: Caller) -> dict[str, Any]:
+def make_params(server: str, url: str, link: LoginLink, caller: Caller) -> dict[str, Any]:
     """The parameters of the elicitation."""
     params = {"mode": "url", "message": f"Log in at the server {server} with your own account", "url": url}
-    return params if caller.revision.rounds else {**params, "elicitationId": ticket.id}
+    return params if caller.revision.rounds else {**params, "elicitationId": link.id}
 
 
 def check_response(body: Raw, server: str) -> None:
-    """Raises: LoginNeeded, unless the person agreed to open the page."""
+    """Raises: UpstreamLoginRequired, unless the person agreed to open the page."""
     try:
         action = msgspec.json.decode(body, type=_Response).action
     except msgspec.DecodeError:
         action = "cancel"
     if action != "accept":
         done = "declined" if action == "decline" else "dismissed"
-        raise LoginNeeded(server, f"The server {server} needs a login of its user, who {done} it")
+        raise UpstreamLoginRequired(server, f"The server {server} needs a login of its user, who {done} it")
 
 
-def _make_ticket(connections: Connections, caller: Caller, server: str) -> tuple[Ticket, str]:
+def _make_link(upstream_logins: UpstreamLogins, caller: Caller, server: str) -> tuple[LoginLink, str]:
     try:
-        return connections.make_ticket(caller, server)
+        return upstream_logins.make_link(caller, server)
     except SettingsError as error:
-        raise LoginNeeded(server, f"The server {server} needs a login of its user. {error.message}") from None
+        raise UpstreamLoginRequired(server, f"The server {server} needs a login of its user. {error.message}") from None
 
 
 def _not_yet(caller: Caller, server: str, params: dict[str, Any]) -> HubbubError:
     """Return the error for a caller whose user has not logged in yet."""
     message = f"{params['message']}, then repeat the call"
     if caller.revision.rounds:
-        return LoginNeeded(server, f"{message}: open {params['url']} in a browser", url=params["url"])
+        return UpstreamLoginRequired(server, f"{message}: open {params['url']} in a browser", url=params["url"])
     return UrlElicitationRequired(message, [params])
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hubbub.client.config import ServerConfig
 from hubbub.errors import SecretUnavailable, SettingsError
-from hubbub.hub.connections import limits
+from hubbub.hub.upstream_logins import limits
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
 from hubbub.oauth.client.challenges import Challenge, select_challenge
 from hubbub.oauth.client.credentials import ClientRegistration, Credentials
@@ -72,7 +72,7 @@ class HubUser(NamedTuple):
         return Principal(f"{self.tenant}/{self.name}", tenant=self.tenant, user=self.name)
 
 
-class UserLogins:
+class ServerLogins:
     """The logins at one server."""
 
     def __init__(self, config: ServerConfig, *, clock: Callable[[], float] = time.time) -> None:
@@ -327,7 +327,7 @@ class UserLogins:
 class UserAuthorizer:
     """Authorizes the requests of one user. Implements `hubbub.ports.Authorizer`."""
 
-    def __init__(self, logins: UserLogins, key: str) -> None:
+    def __init__(self, logins: ServerLogins, key: str) -> None:
         self._logins = logins
         self._key = key
         self._authorizer = logins.new_authorizer(key)
@@ -386,7 +386,7 @@ class DefinitionsAuthorizer:
     No call of a user is sent with it. Implements `hubbub.ports.Authorizer`.
     """
 
-    def __init__(self, logins: UserLogins) -> None:
+    def __init__(self, logins: ServerLogins) -> None:
         self._logins = logins
         self._chosen: Authorizer | None = None
         self.chosen_key: str | None = None
@@ -431,7 +431,7 @@ class DefinitionsAuthorizer:
             self._chosen.remember_nonce(nonce)
 
     def acquire(self) -> None:
-        """Do nothing: the authorizers that it uses belong to `UserLogins`."""
+        """Do nothing: the authorizers that it uses belong to `ServerLogins`."""
 
     async def release(self) -> None:
         """Do nothing, as `acquire`."""

@@ -8,9 +8,9 @@ import msgspec
 
 from hubbub.errors import ToolError
 from hubbub.hub.config import CONNECT
-from hubbub.hub.connections.connections import Connections
-from hubbub.hub.connections.consent_peer import LoginNeeded, ask
-from hubbub.hub.connections.user_logins import HubUser, UserLogins
+from hubbub.hub.upstream_logins.login_peer import UpstreamLoginRequired, ask
+from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
+from hubbub.hub.upstream_logins.upstream_logins import UpstreamLogins
 from hubbub.protocol.calls import ANONYMOUS
 from hubbub.protocol.results import ToolAnnotations
 from hubbub.server.context import Context
@@ -38,7 +38,7 @@ class ConnectResult(msgspec.Struct):
     servers: list[ConnectedServer]
 
 
-def register_connect_tool(front: Front, connections: Connections) -> None:
+def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
     """Register the tool on a front."""
 
     @front.tool(name=CONNECT, annotations=_ANNOTATIONS)
@@ -63,22 +63,20 @@ def register_connect_tool(front: Front, connections: Connections) -> None:
             raise ToolError("Give the name of the server to disconnect from")
         shown = known if server is None else [server]
         if server is not None and action == "disconnect":
-            await connections.disconnect(user, server)
-        elif server is not None and action == "connect" and not await _logins(connections, server).is_connected(user):
+            await logins.disconnect(user, server)
+        elif server is not None and action == "connect" and not await _logins(logins, server).is_connected(user):
             try:
-                await ask(connections, context.call, server)
-            except LoginNeeded as needed:
+                await ask(logins, context.call, server)
+            except UpstreamLoginRequired as needed:
                 url = needed.data.get("url")
                 if url is None:
                     raise
                 return ConnectResult([ConnectedServer(server, connected=False, url=url)])
-        return ConnectResult(
-            [ConnectedServer(each, await _logins(connections, each).is_connected(user)) for each in shown]
-        )
+        return ConnectResult([ConnectedServer(each, await _logins(logins, each).is_connected(user)) for each in shown])
 
 
-def _logins(connections: Connections, server: str) -> UserLogins:
-    found = connections.find(server)
+def _logins(logins: UpstreamLogins, server: str) -> ServerLogins:
+    found = logins.find(server)
     if found is None:
         raise ToolError(f"The server {server} does not ask users to log in any more")
     return found

@@ -1,0 +1,10 @@
+"""Logins of a hub's users at its upstreams: each user's own login at a server with `per_user`.
+
+    server_logins      the credentials of the users at one server, and the authorizers that use them
+    upstream_logins    starts, finishes and ends logins; wakes the calls that wait for one
+    login_peer         asks a caller without a login to open the page, and continues the call afterwards
+    pages              the pages and routes for the user's browser
+    connect_tool       `hub.connect`
+
+Loaded only if a server has `per_user`.
+"""
