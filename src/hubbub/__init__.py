@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from hubbub.hub.config import UpstreamConfig
     from hubbub.hub.hub import Hub
     from hubbub.oauth.client.browser_login import BrowserLogin
-    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.credentials import (
         ClientRegistration,
         CredentialKey,
@@ -243,6 +243,7 @@ __all__ = [
     "Events",
     "Executor",
     "ExecutorBuilder",
+    "FileCredentialStore",
     "Fleet",
     "HeaderMismatch",
     "Health",
@@ -360,7 +361,6 @@ __all__ = [
     "Standalone",
     "StoreConflict",
     "StoreFailed",
-    "StoredCredentials",
     "TemplateEntry",
     "TemplatesPage",
     "Text",
@@ -447,7 +447,7 @@ _MODULES = {
     "hubbub.hub.config": "UpstreamConfig",
     "hubbub.hub.hub": "Hub",
     "hubbub.oauth.client.browser_login": "BrowserLogin",
-    "hubbub.oauth.client.credential_store": "StoredCredentials",
+    "hubbub.oauth.client.credential_store": "FileCredentialStore",
     "hubbub.oauth.client.credentials": (
         "ClientRegistration CredentialKey CredentialStore Credentials MemoryCredentialStore"
     ),

@@ -15,7 +15,7 @@ from tests.cli.conftest import clean_environment
 from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.client.protected_server import ProtectedServer, protected_server
 
-from hubbub import StoredCredentials
+from hubbub import FileCredentialStore
 from hubbub.oauth.client.machine_grants import JWT_BEARER
 
 URL = re.compile(r"http://\S+response_type=code\S+")
@@ -30,7 +30,7 @@ class Shell:
         folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("DATA", "STATE", "CONFIG")}
         kept = {name: value for name, value in clean_environment().items() if name not in ("DISPLAY", "BROWSER")}
         self.environ = kept | folders | {"HUBBUB_CREDENTIALS": "file"}
-        self.store = StoredCredentials(folder / "data" / "hubbub", environ=self.environ)
+        self.store = FileCredentialStore(folder / "data" / "hubbub", environ=self.environ)
 
     def write(self, server: ProtectedServer, *lines: str) -> Path:
         file = self.folder / "servers.toml"

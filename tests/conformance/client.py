@@ -160,10 +160,10 @@ def oauth_of(scenario: str, context: dict[str, Any]) -> hubbub.OAuth:
             return hubbub.OAuth(
                 client_id=context["client_id"],
                 client_secret=context["client_secret"],
-                redirect=follow,
+                redirect_handler=follow,
                 redirect_uri=REDIRECT_URI,
             )
-    return hubbub.OAuth(client_metadata_url=CLIENT_METADATA_URL, redirect=follow, redirect_uri=REDIRECT_URI)
+    return hubbub.OAuth(client_metadata_url=CLIENT_METADATA_URL, redirect_handler=follow, redirect_uri=REDIRECT_URI)
 
 
 async def follow(authorization_url: str) -> str:

@@ -86,7 +86,7 @@ async def call_whoami(site: ProtectedSite, oauth: OAuth) -> Any:
 async def test_a_client_that_nobody_registered_logs_in(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     store = MemoryCredentialStore()
-    found = await call_whoami(site, OAuth(scope=SCOPE, redirect=browse(provider), store=store))
+    found = await call_whoami(site, OAuth(scope=SCOPE, redirect_handler=browse(provider), store=store))
     assert "alice" in found["name"]
     kept = await only_credentials(store)
     assert kept.registration.source == "dynamic"
@@ -104,7 +104,7 @@ async def test_a_registered_client_logs_in(
         client_secret=client["client_secret"],
         token_endpoint_auth_method=method,
         scope=SCOPE,
-        redirect=browse(provider, "bob"),
+        redirect_handler=browse(provider, "bob"),
         redirect_uri=REDIRECT_URI,
     )
     assert "bob" in (await call_whoami(site, oauth))["name"]
@@ -116,7 +116,7 @@ async def test_a_wrong_secret_is_an_error_that_does_not_show_it(pair: tuple[Prov
     oauth = OAuth(
         client_id=client["client_id"],
         client_secret="not-the-secret-of-it",
-        redirect=browse(provider),
+        redirect_handler=browse(provider),
         redirect_uri=REDIRECT_URI,
     )
     with pytest.raises(TokenRequestRefused) as caught:
@@ -136,7 +136,7 @@ async def expire(store: MemoryCredentialStore) -> None:
 async def test_refresh_tokens_are_rotated(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     store = MemoryCredentialStore()
-    first = await call_whoami(site, OAuth(scope=SCOPE, redirect=browse(provider), store=store))
+    first = await call_whoami(site, OAuth(scope=SCOPE, redirect_handler=browse(provider), store=store))
     tokens = [(await only_credentials(store)).refresh_token]
     for _ in range(2):
         await expire(store)
@@ -149,7 +149,7 @@ async def test_refresh_tokens_are_rotated(pair: tuple[ProviderProcess, Protected
 async def test_concurrent_calls_share_one_refresh(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     store = MemoryCredentialStore()
-    await call_whoami(site, OAuth(scope=SCOPE, redirect=browse(provider), store=store))
+    await call_whoami(site, OAuth(scope=SCOPE, redirect_handler=browse(provider), store=store))
     await expire(store)
     # A second use of the same refresh token would be refused, and revoke the others.
     async with Client(notes(site, OAuth(scope=SCOPE, store=store))) as connected:
@@ -162,7 +162,7 @@ async def test_concurrent_calls_share_one_refresh(pair: tuple[ProviderProcess, P
 async def test_a_call_that_needs_more_obtains_more(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     store = MemoryCredentialStore()
-    oauth = OAuth(scope=SCOPE, redirect=browse(provider), store=store)
+    oauth = OAuth(scope=SCOPE, redirect_handler=browse(provider), store=store)
     async with Client(notes(site, oauth)) as connected:
         assert "notes:write" not in (await only_credentials(store)).scopes
         result = await connected.call_tool("write_note", {"text": "milk"})
@@ -178,13 +178,13 @@ async def test_a_person_who_says_no_is_an_error(pair: tuple[ProviderProcess, Pro
         return await asyncio.to_thread(browser.refuse, authorization_url, "alice", stop_at=REDIRECT_URI)
 
     with pytest.raises(AuthorizationFailed, match="access_denied"):
-        await call_whoami(site, OAuth(scope=SCOPE, redirect=refuse))
+        await call_whoami(site, OAuth(scope=SCOPE, redirect_handler=refuse))
 
 
 async def test_revoked_tokens_cannot_be_refreshed(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     store = MemoryCredentialStore()
-    oauth = OAuth(scope=SCOPE, redirect=browse(provider), store=store)
+    oauth = OAuth(scope=SCOPE, redirect_handler=browse(provider), store=store)
     await call_whoami(site, oauth)
     kept = await only_credentials(store)
     client = OAuthClient(site.url, oauth)
@@ -234,9 +234,9 @@ async def test_tokens_are_bound_to_a_key(
         client_id=client["client_id"],
         client_secret=client["client_secret"],
         scope=SCOPE,
-        redirect=browse(oidc_provider),
+        redirect_handler=browse(oidc_provider),
         redirect_uri=REDIRECT_URI,
-        dpop="on",
+        dpop="require",
         store=store,
     )
     assert "alice" in (await call_whoami(oidc_site, oauth))["name"]
@@ -249,6 +249,6 @@ async def test_tokens_are_bound_to_a_key(
 async def test_a_provider_without_dpop_is_named_if_it_is_required(
     authlib_provider: ProviderProcess, authlib_site: ProtectedSite
 ) -> None:
-    oauth = OAuth(scope=SCOPE, redirect=browse(authlib_provider), dpop="on")
+    oauth = OAuth(scope=SCOPE, redirect_handler=browse(authlib_provider), dpop="require")
     with pytest.raises(OAuthError, match="DPoP"):
         await call_whoami(authlib_site, oauth)

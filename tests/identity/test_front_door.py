@@ -163,7 +163,7 @@ def redirect(provider: ProviderProcess, person: str) -> Any:
 async def test_our_client_logs_in_with_a_bound_token(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, hub = pair
     store = MemoryCredentialStore()
-    oauth = OAuth(redirect=redirect(provider, "bob"), store=store)
+    oauth = OAuth(redirect_handler=redirect(provider, "bob"), store=store)
     async with Client(ServerConfig(id="hub", transport="streamable_http", url=hub.url, auth=oauth)) as client:
         assert own_tools(tool.name for tool in (await client.list_tools()).tools) == LISTS["bob"]
     (key,) = await store.list()
@@ -185,7 +185,7 @@ async def test_the_person_can_refuse(pair: tuple[ProviderProcess, ProtectedSite]
 
         return await asyncio.to_thread(answer)
 
-    oauth = OAuth(redirect=refuse)
+    oauth = OAuth(redirect_handler=refuse)
     with pytest.raises(AuthorizationFailed, match="access_denied"):
         async with Client(ServerConfig(id="hub", transport="streamable_http", url=hub.url, auth=oauth)):
             pass

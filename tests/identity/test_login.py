@@ -17,7 +17,7 @@ from tests.cli.pseudo_terminal import Terminal
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 
-from hubbub import CredentialKey, Credentials, StoredCredentials
+from hubbub import CredentialKey, Credentials, FileCredentialStore
 
 SCOPE = "mcp:tools notes:read"
 URL = re.compile(r"http://\S+response_type=code\S+")
@@ -40,9 +40,9 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> StoredCredentials:
+def store(tmp_path: Path) -> FileCredentialStore:
     """The credentials of that home."""
-    return StoredCredentials(tmp_path / "data" / "hubbub", environ={})
+    return FileCredentialStore(tmp_path / "data" / "hubbub", environ={})
 
 
 @pytest.fixture
@@ -85,14 +85,14 @@ def log_in(
     return run
 
 
-async def only_login(store: StoredCredentials) -> tuple[CredentialKey, Credentials]:
+async def only_login(store: FileCredentialStore) -> tuple[CredentialKey, Credentials]:
     (key,) = await store.list()
     found = await store.load(key)
     assert found is not None
     return key, found
 
 
-async def expire(store: StoredCredentials) -> str | None:
+async def expire(store: FileCredentialStore) -> str | None:
     """Let the access token expire; return the refresh token."""
     key, credentials = await only_login(store)
     await store.save(key, msgspec.structs.replace(credentials, expires_at=1.0))
@@ -105,7 +105,7 @@ def read_answer(done: subprocess.CompletedProcess[str]) -> Any:
 
 
 async def test_a_login_is_used_by_other_commands_until_logout(
-    log_in: Callable[..., str], hubbub: Run, site: ProtectedSite, store: StoredCredentials
+    log_in: Callable[..., str], hubbub: Run, site: ProtectedSite, store: FileCredentialStore
 ) -> None:
     before = hubbub("call", site.url, "whoami", "--json")
     assert before.returncode == 3
@@ -137,7 +137,7 @@ async def test_two_processes_refresh_once_and_lose_no_token(
     tmp_path: Path,
     environ: dict[str, str],
     site: ProtectedSite,
-    store: StoredCredentials,
+    store: FileCredentialStore,
 ) -> None:
     log_in("--scope", f"openid offline_access {SCOPE}")
     for _ in range(2):  # the provider ends the login when a refresh token is used twice
@@ -159,7 +159,7 @@ async def test_two_processes_refresh_once_and_lose_no_token(
 
 async def test_a_registered_client_with_a_secret_is_refreshed_without_it(
     log_in: Callable[..., str], hubbub: Run, oidc_provider: ProviderProcess, site: ProtectedSite,
-    store: StoredCredentials,
+    store: FileCredentialStore,
 ) -> None:  # fmt: skip
     client = oidc_provider.register("http://127.0.0.1/callback")
     log_in(
@@ -189,7 +189,7 @@ def test_an_address_pasted_into_the_terminal_ends_the_login(
 
 
 async def test_a_login_whose_tokens_cannot_be_refreshed_any_more_is_renewed_by_a_person(
-    log_in: Callable[..., str], hubbub: Run, site: ProtectedSite, store: StoredCredentials
+    log_in: Callable[..., str], hubbub: Run, site: ProtectedSite, store: FileCredentialStore
 ) -> None:
     log_in("--scope", SCOPE)
     key, credentials = await only_login(store)

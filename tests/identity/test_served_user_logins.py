@@ -21,7 +21,7 @@ from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.interop.external_servers import free_port
 
 from hubbub import Client, MemoryCredentialStore, OAuth, ServerConfig
-from hubbub.oauth.client.sql_store import SqlCredentials
+from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import Sealer, read_key
 
 LINK = re.compile(r"http://\S+/oauth/connect/\S+")
@@ -71,7 +71,7 @@ def hub_login(provider: ProviderProcess, person: str) -> OAuth:
     async def redirect(url: str) -> str:
         return (await asyncio.to_thread(browser.log_in, url, person, stop_at=REDIRECT_URI)).url
 
-    return OAuth(redirect=redirect, redirect_uri=REDIRECT_URI, store=MemoryCredentialStore())
+    return OAuth(redirect_handler=redirect, redirect_uri=REDIRECT_URI, store=MemoryCredentialStore())
 
 
 def hub_client(hub: ProtectedSite, auth: OAuth, **options: Any) -> Client:
@@ -106,7 +106,7 @@ async def test_the_hub_has_people_log_in_before_they_use_a_link(
             assert (await bob.call_tool("whoami")).is_error
         # In the database of `[oauth]`, because there is one.
         sealer = Sealer([read_key(tmp_path / "data" / "hubbub" / "sealing.key")])
-        store = SqlCredentials(f"sqlite:///{tmp_path / 'oauth.db'}", sealer)
+        store = SqlCredentialStore(f"sqlite:///{tmp_path / 'oauth.db'}", sealer)
         (key,) = await store.list()
         assert key.principal == "acme/alice"
         found = await store.load(key)

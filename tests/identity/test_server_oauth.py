@@ -15,7 +15,7 @@ from tests.cli.conftest import clean_environment
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
 
-from hubbub import Client, CredentialKey, OAuth, ServerConfig, StoredCredentials
+from hubbub import Client, CredentialKey, FileCredentialStore, OAuth, ServerConfig
 
 SCOPE = "mcp:tools notes:read"
 
@@ -95,14 +95,14 @@ async def test_a_hub_uses_and_refreshes_the_login_of_its_user(
     tmp_path: Path, oidc_provider: ProviderProcess, site: ProtectedSite
 ) -> None:
     file = write_settings(tmp_path, site, "[servers.notes.oauth]")
-    store = StoredCredentials(tmp_path / "data" / "hubbub", environ={"HUBBUB_CREDENTIALS": "file"})
+    store = FileCredentialStore(tmp_path / "data" / "hubbub", environ={"HUBBUB_CREDENTIALS": "file"})
     browser = oidc_provider.new_browser()
 
     async def log_in(url: str) -> str:
         return browser.log_in(url, "alice", stop_at=REDIRECT_URI).url
 
     oauth = OAuth(
-        scope=f"openid offline_access {SCOPE}", store=store, redirect=log_in, redirect_uri=REDIRECT_URI
+        scope=f"openid offline_access {SCOPE}", store=store, redirect_handler=log_in, redirect_uri=REDIRECT_URI
     )  # fmt: skip
     async with Client(ServerConfig(id="notes", transport="streamable_http", url=site.url, auth=oauth)):
         pass

@@ -20,6 +20,7 @@ from hubbub import (
     Client,
     CredentialKey,
     Credentials,
+    FileCredentialStore,
     Hub,
     MemoryCredentialStore,
     OAuth,
@@ -27,13 +28,12 @@ from hubbub import (
     Server,
     ServerConfig,
     SettingsError,
-    StoredCredentials,
     UpstreamConfig,
 )
 from hubbub.hub.config import CONNECT
 from hubbub.hub.session_control import Logout, SessionControl
 from hubbub.hub.upstream_logins import limits
-from hubbub.oauth.client.sql_store import SqlCredentials
+from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
@@ -277,10 +277,10 @@ async def test_a_login_outlives_the_hub_in_the_encrypted_store(tmp_path: Path, s
     environ = {"HUBBUB_CREDENTIALS": "file"}
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
-    async with run_user_hub(tmp_path / "first", site, store=StoredCredentials(folder, environ=environ)) as hub:
+    async with run_user_hub(tmp_path / "first", site, store=FileCredentialStore(folder, environ=environ)) as hub:
         await log_in(hub, "ada", "alice")
     async with (
-        run_user_hub(tmp_path / "second", site, store=StoredCredentials(folder, environ=environ)) as hub,
+        run_user_hub(tmp_path / "second", site, store=FileCredentialStore(folder, environ=environ)) as hub,
         hub.client("ada") as ada,
         hub.client("beta") as beta,
     ):
@@ -297,8 +297,8 @@ async def test_another_process_can_finish_a_login_and_the_waiting_call_continues
     for folder in folders:
         folder.mkdir()
     async with (
-        run_user_hub(folders[0], site, store=SqlCredentials(url, Sealer([key]))) as first,
-        run_user_hub(folders[1], site, store=SqlCredentials(url, Sealer([key]))) as second,
+        run_user_hub(folders[0], site, store=SqlCredentialStore(url, Sealer([key]))) as first,
+        run_user_hub(folders[1], site, store=SqlCredentialStore(url, Sealer([key]))) as second,
     ):
         for hub in (first, second):
             hub.gateway.use_sealer(Sealer([key]))

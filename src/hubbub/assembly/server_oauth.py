@@ -11,7 +11,7 @@ from hubbub import bounds
 from hubbub.client.mcp_json import expand_text
 from hubbub.errors import SettingsError
 from hubbub.oauth import limits
-from hubbub.oauth.client.credential_store import StoredCredentials
+from hubbub.oauth.client.credential_store import FileCredentialStore
 from hubbub.oauth.client.settings import IssuerQuirks, OAuth
 from hubbub.oauth.errors import OAuthError
 from hubbub.settings.secret import Secret
@@ -57,7 +57,7 @@ def _make_oauth(
 
         fields["assertion"] = read_assertion
     if settings.grant == "authorization_code":
-        fields["store"] = StoredCredentials()
+        fields["store"] = FileCredentialStore()
     return OAuth(
         grant=settings.grant,
         issuer=settings.issuer,

@@ -34,12 +34,12 @@ def use_database(config: ServerConfig, settings: ServeSettings, sources: Sources
 def _open_store(url: str, sealing_key_file: str | None) -> CredentialStore:
     """Return the same store for the same settings, so that a reload does not replace it."""
     try:
-        from hubbub.oauth.client.sql_store import SqlCredentials
+        from hubbub.oauth.client.sql_store import SqlCredentialStore
     except ImportError as error:
         raise PackUnavailable(
             f"[oauth] database needs libraries that are not installed ({error.name}); "
             "install them with: pip install 'hubbub[oauth]'"
         ) from None
     if sealing_key_file is None:
-        return SqlCredentials(url, Sealer(load=load_or_create_key))
-    return SqlCredentials(url, Sealer([read_key(Path(sealing_key_file))]))
+        return SqlCredentialStore(url, Sealer(load=load_or_create_key))
+    return SqlCredentialStore(url, Sealer([read_key(Path(sealing_key_file))]))

@@ -154,10 +154,10 @@ def _check_server(name: str, settings: ServerSettings, packs: dict[str, PackEntr
 async def _check_logins() -> list[Check]:
     """Check that the stored logins can be read, and which of them need a person."""
     from hubbub.cli.stored_logins import read_logins
-    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credential_store import FileCredentialStore
 
     try:
-        logins = await read_logins(StoredCredentials())
+        logins = await read_logins(FileCredentialStore())
     except SettingsError as error:
         return [Check("credentials", False, error.message)]
     return [

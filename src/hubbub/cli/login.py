@@ -25,7 +25,7 @@ from hubbub.settings import Secret
 
 if TYPE_CHECKING:
     from hubbub.client.config import ServerConfig
-    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
 
@@ -107,7 +107,7 @@ def command(
         changes["client_secret"] = Secret(read_variable(secret_variable, "--client-secret-env"))
     settings = _apply_flags(target, auth_settings(server), changes)
     from hubbub.oauth.client.browser_login import BrowserLogin  # late: `hubbub --help` loads this module
-    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credential_store import FileCredentialStore
 
     handler = BrowserLogin(
         note,
@@ -115,8 +115,8 @@ def command(
         opens_browser=not no_browser,
         read_line=_read_line if is_interactive() else None,
     )
-    store = StoredCredentials()
-    settings = replace(settings, store=store, redirect=handler)
+    store = FileCredentialStore()
+    settings = replace(settings, store=store, redirect_handler=handler)
     return run(_log_in(server, settings, store, has_secret=secret_variable is not None, as_json=as_json))
 
 
@@ -138,7 +138,7 @@ async def _read_line() -> str | None:
 
 
 async def _log_in(
-    server: ServerConfig, settings: OAuth, store: StoredCredentials, *, has_secret: bool, as_json: bool
+    server: ServerConfig, settings: OAuth, store: FileCredentialStore, *, has_secret: bool, as_json: bool
 ) -> int:
     from hubbub.oauth.client.authorizer import OAuthAuthorizer
 
@@ -161,9 +161,9 @@ async def _log_in(
 
 async def _ask_challenge(server: ServerConfig, client: OAuthClient) -> str:
     """Send a request without a token; return how the server refused it, which may name its metadata and scopes."""
-    from hubbub.oauth.documents import DocumentClient, policy_for_discovered
+    from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
 
-    documents = DocumentClient(policy_for_discovered(client.server_url, server.allow_private_network), client.rules)
+    documents = DocumentClient(egress_for_issuer_urls(client.server_url, server.allow_private_network), client.rules)
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     response = await documents.send("POST", client.server_url, headers=headers, body=_PING)
     return response.www_authenticate

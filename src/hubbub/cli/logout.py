@@ -15,7 +15,7 @@ from hubbub.cli.terminal import note
 from hubbub.errors import HubbubError, SettingsError
 
 if TYPE_CHECKING:
-    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.credentials import CredentialKey
 
 _HELP: Final = """Log out of a server: revoke its tokens, and delete them from this machine.
@@ -66,10 +66,10 @@ def command(
 
 
 async def _log_out(target: str | None, options: TargetOptions) -> int:
-    from hubbub.oauth.client.credential_store import StoredCredentials  # late: `hubbub --help` loads this module
+    from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
     from hubbub.oauth.client.discovery import canonical_url
 
-    store = StoredCredentials()
+    store = FileCredentialStore()
     resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
     keys = await store.list(resource=resource, principal="")
     if not keys:
@@ -80,7 +80,7 @@ async def _log_out(target: str | None, options: TargetOptions) -> int:
     return 0
 
 
-async def _end_login(store: StoredCredentials, key: CredentialKey, target: str, options: TargetOptions) -> None:
+async def _end_login(store: FileCredentialStore, key: CredentialKey, target: str, options: TargetOptions) -> None:
     # Otherwise a process that is refreshing the tokens would store them again.
     async with store.lock(key):
         credentials = await store.load(key)

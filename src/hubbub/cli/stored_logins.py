@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hubbub.client.config import ServerConfig
-    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.credentials import CredentialKey, Credentials
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
@@ -106,7 +106,7 @@ def http_url(url: str) -> str:
     return f"{_HTTP_SCHEMES.get(scheme.lower(), scheme)}://{rest}"
 
 
-async def read_logins(store: StoredCredentials, resource: str | None = None) -> list[StoredLogin]:
+async def read_logins(store: FileCredentialStore, resource: str | None = None) -> list[StoredLogin]:
     """Return the logins of this user, or only those at a server.
 
     Raises: SettingsError, if they cannot be read.

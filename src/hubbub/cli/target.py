@@ -78,10 +78,10 @@ def use_stored_login(config: ServerConfig) -> ServerConfig:
     has_credentials = config.auth is not None or any(name.lower() == "authorization" for name in config.headers)
     if not config.is_remote or has_credentials or config.headers_provider is not None:
         return config
-    from hubbub.oauth.client.credential_store import StoredCredentials
+    from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.settings import OAuth
 
-    return replace(config, auth=OAuth(store=StoredCredentials()))
+    return replace(config, auth=OAuth(store=FileCredentialStore()))
 
 
 def _resolve(target: str | Sequence[str], options: TargetOptions) -> ServerConfig:

@@ -38,10 +38,10 @@ def command(target: str | None, config: str | None, as_json: bool) -> int:
 
 
 async def _show(target: str | None, options: TargetOptions, *, as_json: bool) -> int:
-    from hubbub.oauth.client.credential_store import StoredCredentials  # late: `hubbub --help` loads this module
+    from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
     from hubbub.oauth.client.discovery import canonical_url
 
-    store = StoredCredentials()
+    store = FileCredentialStore()
     resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
     logins = await read_logins(store, resource)
     if as_json:

@@ -1,7 +1,7 @@
 """Requests to authorization servers: JSON documents and forms, through the egress guard, within limits.
 
 Redirects are never followed. URLs that another server named may lead to this machine or to the local network only if
-that server is itself there: `policy_for_discovered`.
+that server is itself there: `egress_for_issuer_urls`.
 """
 
 from __future__ import annotations
@@ -93,6 +93,6 @@ class DocumentClient:
             await http_client.close()
 
 
-def policy_for_discovered(server_url: str, allow_private_network: bool | None = None) -> EgressPolicy:
+def egress_for_issuer_urls(server_url: str, allow_private_network: bool | None = None) -> EgressPolicy:
     """The policy for URLs that a server names: no more private addresses than the server's own URL may have."""
     return egress_policy(urlsplit(server_url).hostname or "", allow_private_network)

@@ -66,7 +66,7 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
         str | None, setting("The client's redirect URI. Default: a free port of 127.0.0.1.", form="URI")
     ] = None
     dpop: Annotated[
-        Literal["auto", "on", "off"],
+        Literal["auto", "require", "off"],
         setting("Whether tokens are bound to a key (RFC 9449); `auto`: where that is supported."),
     ] = "auto"
     omit_resource: Annotated[

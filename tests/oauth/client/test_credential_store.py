@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
 from keyring.errors import PasswordDeleteError
 
-from hubbub import ClientRegistration, CredentialKey, Credentials, OAuthError, SettingsError, StoredCredentials
+from hubbub import ClientRegistration, CredentialKey, Credentials, FileCredentialStore, OAuthError, SettingsError
 from hubbub.oauth import limits
 
 KEY = CredentialKey("https://login.example", "https://notes.example/mcp")
@@ -56,8 +56,8 @@ def make(token: str = TOKEN, **more: object) -> Credentials:
     return Credentials(issuer=KEY.issuer, access_token=token, **values)  # type: ignore[arg-type]
 
 
-def at(folder: Path, kind: str = "") -> StoredCredentials:
-    return StoredCredentials(folder, environ={"HUBBUB_CREDENTIALS": kind})
+def at(folder: Path, kind: str = "") -> FileCredentialStore:
+    return FileCredentialStore(folder, environ={"HUBBUB_CREDENTIALS": kind})
 
 
 @pytest.mark.parametrize("kind", ["file", "keyring"])
@@ -161,9 +161,9 @@ async def test_the_number_of_logins_is_limited(tmp_path: Path, monkeypatch: pyte
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from hubbub import ClientRegistration, CredentialKey, Credentials, StoredCredentials
+from hubbub import ClientRegistration, CredentialKey, Credentials, FileCredentialStore
 async def main(name):
-    store = StoredCredentials(Path(sys.argv[1]), environ={"HUBBUB_CREDENTIALS": "file"})
+    store = FileCredentialStore(Path(sys.argv[1]), environ={"HUBBUB_CREDENTIALS": "file"})
     for number in range(20):
         registration = ClientRegistration(client_id="c")
         credentials = Credentials(issuer="i", registration=registration, access_token="t", token_endpoint="e")
@@ -181,10 +181,10 @@ async def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from hubbub import CredentialKey, StoredCredentials
+from hubbub import CredentialKey, FileCredentialStore
 async def main():
     key = CredentialKey("https://login.example", "https://notes.example/mcp")
-    async with StoredCredentials(Path(sys.argv[1])).lock(key):
+    async with FileCredentialStore(Path(sys.argv[1])).lock(key):
         print("held", flush=True)
         sys.stdin.read()
 asyncio.run(main())

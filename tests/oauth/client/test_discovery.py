@@ -10,15 +10,15 @@ from tests.oauth.client.protected_server import ProtectedServer, protected_serve
 from hubbub import MetadataError, OAuth, OAuthError, ServerConfig, SettingsError
 from hubbub.net.egress_rules import EgressRules, HostPattern
 from hubbub.oauth.client.challenges import Challenge, select_challenge
-from hubbub.oauth.client.discovery import Discovered, canonical_url, discover, is_resource_of
+from hubbub.oauth.client.discovery import DiscoveryResult, canonical_url, discover, is_resource_of
 from hubbub.oauth.client.oauth_client import OAuthClient
-from hubbub.oauth.documents import DocumentClient, policy_for_discovered
+from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
 
 PATH_METADATA = "/.well-known/oauth-protected-resource/mcp"
 ROOT_METADATA = "/.well-known/oauth-protected-resource"
 
 
-async def find(server: ProtectedServer, challenge: Challenge | None = None, **fields: Any) -> Discovered:
+async def find(server: ProtectedServer, challenge: Challenge | None = None, **fields: Any) -> DiscoveryResult:
     client = OAuthClient(server.url, OAuth(**fields))
     return await client.discover(select_challenge(server.challenge) if challenge is None else challenge)
 
@@ -112,8 +112,8 @@ async def test_endpoints_must_be_https_or_on_this_machine(name: str, url: str) -
 async def test_a_public_server_cannot_send_requests_to_private_addresses() -> None:
     """The server itself is played by this machine; only the policy is that of a public one."""
     async with protected_server() as server, protected_server() as internal:
-        documents = DocumentClient(policy_for_discovered(server.url))
-        public = DocumentClient(policy_for_discovered("https://notes.example/mcp"))
+        documents = DocumentClient(egress_for_issuer_urls(server.url))
+        public = DocumentClient(egress_for_issuer_urls("https://notes.example/mcp"))
         server.resource["authorization_servers"] = [internal.origin]
         with pytest.raises(OAuthError, match="cannot be reached"):
             await discover(documents, server.url, Challenge(), issuer_documents=public)

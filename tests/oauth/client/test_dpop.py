@@ -127,7 +127,7 @@ async def test_without_support_tokens_are_not_bound_unless_that_is_required() ->
         async with server.client() as client:
             await client.tools()
         assert "dpop_jkt" not in server.authorizations[0]
-        strict = server.client(server.oauth(dpop="on"))
+        strict = server.client(server.oauth(dpop="require"))
         with pytest.raises(OAuthError, match="does not support DPoP, so set `dpop` to auto or off"):
             await strict.start()
         await strict.close()

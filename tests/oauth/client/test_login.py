@@ -284,7 +284,7 @@ async def test_when_the_server_changes_its_authorization_server_nothing_of_the_o
         async def log_in(url: str) -> str:
             return await (server if url.startswith(server.origin) else other).log_in(url)
 
-        async with server.client(server.oauth(redirect=log_in)) as client:
+        async with server.client(server.oauth(redirect_handler=log_in)) as client:
             server.revoke_tokens()
             server.resource["authorization_servers"] = [other.origin]
             server.valid_tokens = other.valid_tokens
@@ -299,7 +299,7 @@ async def test_when_the_server_changes_its_authorization_server_nothing_of_the_o
 
 async def test_a_configured_client_is_not_used_at_another_authorization_server() -> None:
     async with protected_server() as server, protected_server() as other:
-        auth = server.oauth(client_id="known", client_secret="a-secret-of-the-first", redirect=server.log_in)
+        auth = server.oauth(client_id="known", client_secret="a-secret-of-the-first", redirect_handler=server.log_in)
         async with server.client(auth) as client:
             server.revoke_tokens()
             server.resource["authorization_servers"] = [other.origin]

@@ -12,7 +12,7 @@ from tests.packs.tabletop.backends import new_database, postgresql_server
 
 from hubbub import ClientRegistration, CredentialKey, Credentials, SettingsError
 from hubbub.oauth import limits
-from hubbub.oauth.client.sql_store import SqlCredentials
+from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
 KEY = CredentialKey("https://login.example", "https://notes.example/mcp", "acme/ada")
@@ -43,7 +43,7 @@ def make(token: str = TOKEN) -> Credentials:
 
 
 async def test_credentials_are_kept_for_each_user_and_found_by_another_process(url: str) -> None:
-    first, second = SqlCredentials(url, SEALER), SqlCredentials(url, SEALER)
+    first, second = SqlCredentialStore(url, SEALER), SqlCredentialStore(url, SEALER)
     try:
         assert await first.load(KEY) is None
         await first.save(KEY, make("old"))
@@ -63,7 +63,7 @@ async def test_credentials_are_kept_for_each_user_and_found_by_another_process(u
 
 
 async def test_a_closed_store_is_opened_again(url: str) -> None:
-    store = SqlCredentials(url, SEALER)
+    store = SqlCredentialStore(url, SEALER)
     await store.save(KEY, make())
     await store.close()
     assert await store.load(KEY) == make()
@@ -71,10 +71,10 @@ async def test_a_closed_store_is_opened_again(url: str) -> None:
 
 
 async def test_one_process_at_a_time_refreshes(url: str) -> None:
-    first, second = SqlCredentials(url, SEALER), SqlCredentials(url, SEALER)
+    first, second = SqlCredentialStore(url, SEALER), SqlCredentialStore(url, SEALER)
     order: list[str] = []
 
-    async def refresh(store: SqlCredentials, name: str) -> None:
+    async def refresh(store: SqlCredentialStore, name: str) -> None:
         async with store.lock(KEY):
             order.append(name)
             await asyncio.sleep(0)
@@ -93,7 +93,10 @@ async def test_one_process_at_a_time_refreshes(url: str) -> None:
 
 async def test_a_lock_of_a_process_that_ended_is_given_to_another(url: str) -> None:
     now = [1_000_000.0]
-    ended, store = SqlCredentials(url, SEALER, clock=lambda: now[0]), SqlCredentials(url, SEALER, clock=lambda: now[0])
+    ended, store = (
+        SqlCredentialStore(url, SEALER, clock=lambda: now[0]),
+        SqlCredentialStore(url, SEALER, clock=lambda: now[0]),
+    )
     try:
         lock = ended.lock(KEY)
         await lock.__aenter__()
@@ -110,7 +113,7 @@ async def test_a_lock_of_a_process_that_ended_is_given_to_another(url: str) -> N
 
 async def test_rows_are_sealed_for_their_key_and_their_installation(tmp_path: Path) -> None:
     path = tmp_path / "oauth.db"
-    store = SqlCredentials(f"sqlite:///{path}", SEALER)
+    store = SqlCredentialStore(f"sqlite:///{path}", SEALER)
     await store.save(KEY, make())
     await store.save(OTHER, make("other"))
     await store.close()
@@ -121,7 +124,7 @@ async def test_rows_are_sealed_for_their_key_and_their_installation(tmp_path: Pa
         connection.execute("UPDATE oauth_credentials SET sealed = ? WHERE principal = 'acme/ada'", (stolen,))
     connection.close()
     for sealer, key in ((SEALER, KEY), (Sealer([os.urandom(KEY_BYTES)]), OTHER)):
-        other = SqlCredentials(f"sqlite:///{path}", sealer)
+        other = SqlCredentialStore(f"sqlite:///{path}", sealer)
         with pytest.raises(SettingsError, match="sealing key"):
             await other.load(key)
         await other.close()

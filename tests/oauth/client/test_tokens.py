@@ -284,7 +284,7 @@ async def test_a_login_may_take_longer_than_a_request_and_closing_the_client_sto
             is_open.set()
             return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-        client = server.client(OAuth(redirect=never, redirect_uri="http://127.0.0.1:1/callback"))
+        client = server.client(OAuth(redirect_handler=never, redirect_uri="http://127.0.0.1:1/callback"))
         starting = asyncio.create_task(client.start())
         await is_open.wait()
         await advance_and_settle(120)  # the timeout of the request is paused

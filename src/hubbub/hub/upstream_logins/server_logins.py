@@ -284,7 +284,7 @@ class ServerLogins:
 
             found = self._clients[key] = OAuthClient(
                 str(self._config.url),
-                replace(self._settings, principal=key, redirect=None),
+                replace(self._settings, principal=key, redirect_handler=None),
                 rules=self._config.egress,
                 allow_private_network=self._config.allow_private_network,
                 reveal=reveal,

@@ -18,7 +18,7 @@ from hubbub.net.timeouts import paused_timeouts
 from hubbub.oauth import limits
 from hubbub.oauth.client.challenges import Challenge, select_challenge
 from hubbub.oauth.client.credentials import ClientRegistration, Credentials
-from hubbub.oauth.client.discovery import Discovered
+from hubbub.oauth.client.discovery import DiscoveryResult
 from hubbub.oauth.client.dpop import DpopKey
 from hubbub.oauth.client.machine_grants import Reveal
 from hubbub.oauth.client.oauth_client import OAuthClient, reveal_secret
@@ -135,7 +135,7 @@ class OAuthAuthorizer:
 
     def _paused_timeouts(self) -> AbstractContextManager[None]:
         """Pause the timeouts of a request if a person may have to log in first."""
-        is_interactive = self._settings.grant == "authorization_code" and self._settings.redirect is not None
+        is_interactive = self._settings.grant == "authorization_code" and self._settings.redirect_handler is not None
         return paused_timeouts() if is_interactive else nullcontext()
 
     async def _share(self, kind: str, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
@@ -214,7 +214,7 @@ class OAuthAuthorizer:
         sent: Mapping[str, str],
         *,
         more_scopes: tuple[str, ...],
-        discovered: Discovered | None = None,
+        discovered: DiscoveryResult | None = None,
     ) -> None:
         if sent.get("Authorization") != self._headers.get("Authorization"):
             return
@@ -232,12 +232,12 @@ class OAuthAuthorizer:
         await self._save(credentials, is_fresh=True)
 
     async def _log_in_person(
-        self, challenge: Challenge, discovered: Discovered, more_scopes: tuple[str, ...]
+        self, challenge: Challenge, discovered: DiscoveryResult, more_scopes: tuple[str, ...]
     ) -> Credentials:
         handler = self._redirect_handler()
         if handler is None:
             url = show_url(self._client.server_url)
-            raise LoginRequired(f"{url} needs a login: run `hubbub login {url}`, or set `redirect` of `OAuth`")
+            raise LoginRequired(f"{url} needs a login: run `hubbub login {url}`, or set `redirect_handler` of `OAuth`")
         try:
             async with asyncio.timeout(limits.LOGIN_S), handler.open() as receiver:
                 url, pending = await self._client.begin_login(
@@ -254,14 +254,14 @@ class OAuthAuthorizer:
             ) from None
         return await self._client.finish_login(pending, redirect)
 
-    async def _discover(self, challenge: Challenge) -> Discovered:
+    async def _discover(self, challenge: Challenge) -> DiscoveryResult:
         """Find the authorization server. Credentials that were configured by hand are for one only."""
         is_bound = self._settings.client_id is not None or self._settings.grant != "authorization_code"
         known = self._credentials.issuer if is_bound and self._credentials is not None else None
         return await self._client.discover(challenge, issuer=known)
 
     def _redirect_handler(self) -> RedirectHandler | None:
-        redirect = self._settings.redirect
+        redirect = self._settings.redirect_handler
         if redirect is None or hasattr(redirect, "open"):
             return redirect
         return FunctionRedirectHandler(self._settings.redirect_uri or DEFAULT_REDIRECT_URI, redirect)

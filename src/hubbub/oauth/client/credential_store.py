@@ -45,7 +45,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
     credentials: Credentials
 
 
-class StoredCredentials:
+class FileCredentialStore:
     """Keeps credentials on this machine. Implements `CredentialStore`.
 
     The place is chosen at first use: as `HUBBUB_CREDENTIALS` says, or where credentials are stored already, or in the

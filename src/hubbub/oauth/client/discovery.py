@@ -40,7 +40,7 @@ _ENDPOINTS: Final = (
 _SERVER_ERROR: Final = 500
 
 
-class Discovered(msgspec.Struct, frozen=True, kw_only=True):
+class DiscoveryResult(msgspec.Struct, frozen=True, kw_only=True):
     """An MCP server's authorization server."""
 
     issuer: str
@@ -61,7 +61,7 @@ async def discover(
     *,
     issuer: str | None = None,
     issuer_documents: DocumentClient,
-) -> Discovered:
+) -> DiscoveryResult:
     """Find the authorization server of an MCP server; `issuer` is the only one that may be used, if it is known.
 
     `issuer_documents` may reach other addresses than `documents` if the operator configured the issuer.
@@ -172,7 +172,7 @@ def _default_endpoints(issuer: str) -> AuthorizationServerMetadata:
 
 def _check_server(
     issuer: str, server: AuthorizationServerMetadata, resource: ProtectedResourceMetadata | None
-) -> Discovered:
+) -> DiscoveryResult:
     for name in _ENDPOINTS:
         if (url := getattr(server, name)) is not None:
             check_endpoint(url, f"`{name}` of {show_url(issuer)}")
@@ -181,7 +181,7 @@ def _check_server(
             f"The metadata of the authorization server {show_url(issuer)} has no `token_endpoint`; "
             "ask its operator to publish it"
         )
-    return Discovered(
+    return DiscoveryResult(
         issuer=issuer,
         server=server,
         token_endpoint=server.token_endpoint,

@@ -17,7 +17,7 @@ import msgspec
 from hubbub.oauth import limits
 from hubbub.oauth.client.challenges import Challenge
 from hubbub.oauth.client.credentials import ClientRegistration
-from hubbub.oauth.client.discovery import Discovered
+from hubbub.oauth.client.discovery import DiscoveryResult
 from hubbub.oauth.client.settings import IssuerQuirks
 from hubbub.oauth.errors import AuthorizationFailed, MetadataError, printable
 from hubbub.oauth.metadata import show_url
@@ -61,7 +61,7 @@ def new_code_verifier() -> str:
     return secrets.token_urlsafe(_VERIFIER_BYTES)
 
 
-def check_login_support(discovered: Discovered, quirks: IssuerQuirks) -> str:
+def check_login_support(discovered: DiscoveryResult, quirks: IssuerQuirks) -> str:
     """Return the authorization endpoint.
 
     Raises: MetadataError, if it does not support the authorization code flow with PKCE.
@@ -85,7 +85,7 @@ def check_login_support(discovered: Discovered, quirks: IssuerQuirks) -> str:
     return server.authorization_endpoint
 
 
-def select_scopes(configured: str | None, challenge: Challenge, discovered: Discovered) -> tuple[str, ...]:
+def select_scopes(configured: str | None, challenge: Challenge, discovered: DiscoveryResult) -> tuple[str, ...]:
     """Return the scopes to request: configured, or of the challenge, or all of the resource; empty to leave it out.
 
     `offline_access` is requested if the authorization server lists it, because some issue refresh tokens only then.

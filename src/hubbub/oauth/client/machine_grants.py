@@ -8,8 +8,8 @@ from typing import Final
 
 from hubbub.errors import HubbubError
 from hubbub.oauth.client.credentials import ClientRegistration
-from hubbub.oauth.client.discovery import Discovered, fetch_server_metadata
-from hubbub.oauth.client.settings import OAuth, TokenProvider
+from hubbub.oauth.client.discovery import DiscoveryResult, fetch_server_metadata
+from hubbub.oauth.client.settings import OAuth, TokenSource
 from hubbub.oauth.client.tokens import TokenEndpoint, TokenResponse
 from hubbub.oauth.documents import DocumentClient
 from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError
@@ -28,7 +28,7 @@ ID_JAG_TYPE: Final = "urn:ietf:params:oauth:token-type:id-jag"
 async def request_tokens(
     settings: OAuth,
     endpoint: TokenEndpoint,
-    discovered: Discovered,
+    discovered: DiscoveryResult,
     scopes: tuple[str, ...],
     *,
     resource: str | None,
@@ -61,7 +61,7 @@ async def request_tokens(
     return await endpoint.request({**form, "scope": scope, "resource": resource})
 
 
-async def provide_token(provider: TokenProvider | None, name: str, audience: str, reveal: Reveal) -> str:
+async def provide_token(provider: TokenSource | None, name: str, audience: str, reveal: Reveal) -> str:
     """Return the token of a provider, for this audience.
 
     Raises: OAuthError, without the exception of the provider, because that may contain a secret.
@@ -83,7 +83,7 @@ async def provide_token(provider: TokenProvider | None, name: str, audience: str
 async def _request_id_jag(
     settings: OAuth,
     endpoint: TokenEndpoint,
-    discovered: Discovered,
+    discovered: DiscoveryResult,
     scope: str,
     reveal: Reveal,
     documents: DocumentClient,

@@ -11,7 +11,7 @@ from hubbub.net.egress import EgressPolicy
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.client.challenges import Challenge
 from hubbub.oauth.client.credentials import ClientRegistration, CredentialKey, Credentials
-from hubbub.oauth.client.discovery import Discovered, canonical_url, discover
+from hubbub.oauth.client.discovery import DiscoveryResult, canonical_url, discover
 from hubbub.oauth.client.dpop import DpopKey
 from hubbub.oauth.client.login import (
     PendingLogin,
@@ -26,7 +26,7 @@ from hubbub.oauth.client.machine_grants import Reveal, request_tokens
 from hubbub.oauth.client.registration import register_client
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.client.tokens import TokenEndpoint, TokenResponse
-from hubbub.oauth.documents import DocumentClient, policy_for_discovered
+from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused
 from hubbub.oauth.metadata import show_url
 from hubbub.security.jose import JwtSigningKey
@@ -60,7 +60,7 @@ class OAuthClient:
         self.clock = clock
         self._reveal = reveal
         self.rules = rules or NO_RULES
-        policy = policy_for_discovered(server_url, allow_private_network)
+        policy = egress_for_issuer_urls(server_url, allow_private_network)
         self._documents = DocumentClient(policy, self.rules)
         self._issuer_documents = self._documents_of(settings.issuer) if settings.issuer else self._documents
 
@@ -68,7 +68,7 @@ class OAuthClient:
         """Return the key of the credentials of an issuer."""
         return CredentialKey(issuer, self.resource, self.settings.principal)
 
-    async def discover(self, challenge: Challenge = NO_CHALLENGE, *, issuer: str | None = None) -> Discovered:
+    async def discover(self, challenge: Challenge = NO_CHALLENGE, *, issuer: str | None = None) -> DiscoveryResult:
         """Find the authorization server; `issuer`: the only one to which the configured credentials may be sent.
 
         Raises: OAuthError.
@@ -88,7 +88,7 @@ class OAuthClient:
         redirect_uri: str,
         challenge: Challenge = NO_CHALLENGE,
         *,
-        discovered: Discovered | None = None,
+        discovered: DiscoveryResult | None = None,
         more_scopes: tuple[str, ...] = (),
         previous: ClientRegistration | None = None,
     ) -> tuple[str, PendingLogin]:
@@ -161,7 +161,7 @@ class OAuthClient:
         self,
         challenge: Challenge = NO_CHALLENGE,
         *,
-        discovered: Discovered | None = None,
+        discovered: DiscoveryResult | None = None,
         more_scopes: tuple[str, ...] = (),
     ) -> Credentials:
         """Obtain tokens with a grant that needs no person.
@@ -251,13 +251,13 @@ class OAuthClient:
     # -- parts -----------------------------------------------------------------------------
 
     def _documents_of(self, url: str) -> DocumentClient:
-        policy: EgressPolicy = policy_for_discovered(url)
+        policy: EgressPolicy = egress_for_issuer_urls(url)
         return DocumentClient(policy, self.rules)
 
-    def _new_dpop_key(self, discovered: Discovered) -> JwtSigningKey | None:
+    def _new_dpop_key(self, discovered: DiscoveryResult) -> JwtSigningKey | None:
         is_supported = bool(discovered.server.dpop_signing_alg_values_supported)
         match self.settings.dpop:
-            case "on":
+            case "require":
                 return JwtSigningKey.generate()
             case "auto" if is_supported or discovered.requires_dpop:
                 return JwtSigningKey.generate()
@@ -265,7 +265,7 @@ class OAuthClient:
 
     async def _register(
         self,
-        discovered: Discovered,
+        discovered: DiscoveryResult,
         redirect_uri: str,
         scopes: tuple[str, ...],
         previous: ClientRegistration | None,
@@ -322,7 +322,7 @@ class OAuthClient:
                 f"The authorization server {shown} issued a token of a type that was not requested; "
                 "report this to its operator"
             )
-        if kind == "bearer" and self.settings.dpop == "on":
+        if kind == "bearer" and self.settings.dpop == "require":
             raise AuthorizationFailed(
                 f"The authorization server {shown} did not bind the token to a key; it does not support DPoP, so set "
                 "`dpop` to auto or off"

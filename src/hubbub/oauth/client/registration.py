@@ -9,7 +9,7 @@ import msgspec
 
 from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import ClientRegistration
-from hubbub.oauth.client.discovery import Discovered
+from hubbub.oauth.client.discovery import DiscoveryResult
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.documents import DocumentClient
 from hubbub.oauth.errors import AuthorizationFailed, MetadataError, printable
@@ -34,7 +34,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 async def register_client(
     documents: DocumentClient,
     settings: OAuth,
-    discovered: Discovered,
+    discovered: DiscoveryResult,
     *,
     redirect_uri: str,
     scopes: tuple[str, ...],
@@ -67,7 +67,7 @@ def _is_reusable(registration: ClientRegistration, redirect_uri: str, now: float
 
 
 async def _register_dynamically(
-    documents: DocumentClient, settings: OAuth, discovered: Discovered, redirect_uri: str, scopes: tuple[str, ...]
+    documents: DocumentClient, settings: OAuth, discovered: DiscoveryResult, redirect_uri: str, scopes: tuple[str, ...]
 ) -> ClientRegistration:
     server, url = discovered.server, str(discovered.server.registration_endpoint)
     supported = server.token_endpoint_auth_methods_supported or ("client_secret_basic",)

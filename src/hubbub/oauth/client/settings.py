@@ -20,8 +20,8 @@ from hubbub.suggestions import format_suggestion
 Grant: TypeAlias = Literal[
     "authorization_code", "client_credentials", "jwt_bearer", "enterprise_managed", "token_exchange"
 ]
-Dpop: TypeAlias = Literal["auto", "on", "off"]
-TokenProvider: TypeAlias = "str | Secret | Callable[[str], str | Secret | Awaitable[str | Secret]]"
+Dpop: TypeAlias = Literal["auto", "require", "off"]
+TokenSource: TypeAlias = "str | Secret | Callable[[str], str | Secret | Awaitable[str | Secret]]"
 """A token, or a function that returns a fresh one for the issuer at which it will be presented."""
 
 DEFAULT_REDIRECT_URI: Final = "http://127.0.0.1/callback"
@@ -59,7 +59,7 @@ class IdentityProvider(msgspec.Struct, frozen=True, kw_only=True):
     """The identity provider of a company, for the grant `enterprise_managed`."""
 
     issuer: str
-    id_token: TokenProvider
+    id_token: TokenSource
     """The ID token of the person, or a function that returns it."""
     client_id: str
     client_secret: Secret | str | None = None
@@ -107,9 +107,9 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     """The only authorization server to use. Set it wherever there is a secret or key, which then goes nowhere else."""
     dpop: Dpop = "auto"
     """Bind tokens to a key (RFC 9449): `auto` where the authorization server supports it."""
-    assertion: TokenProvider | None = None
+    assertion: TokenSource | None = None
     """For `jwt_bearer`: the JWT of the workload."""
-    subject_token: TokenProvider | None = None
+    subject_token: TokenSource | None = None
     """For `token_exchange`: the token of the person on whose behalf calls are made."""
     subject_token_type: str = "urn:ietf:params:oauth:token-type:access_token"
     identity_provider: IdentityProvider | None = None
@@ -118,7 +118,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     """By issuer; `*` is any other."""
     store: CredentialStore | None = None
     """Keeps tokens. Default: this object, as long as it exists."""
-    redirect: RedirectHandler | RedirectFunction | None = None
+    redirect_handler: RedirectHandler | RedirectFunction | None = None
     """Shows the authorization page. Unset: a login fails with `LoginRequired`."""
     principal: str = ""
     """Whose tokens they are, where one process has several users."""

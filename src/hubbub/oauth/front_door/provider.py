@@ -20,7 +20,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.documents import DocumentClient, DocumentResponse, policy_for_discovered
+from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_issuer_urls
 from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.config import ProviderConfig
@@ -231,7 +231,7 @@ class Provider:
             check_endpoint(getattr(metadata, name), name)
 
     def _client(self) -> DocumentClient:
-        return DocumentClient(policy_for_discovered(self._config.issuer), self._rules())
+        return DocumentClient(egress_for_issuer_urls(self._config.issuer), self._rules())
 
     async def _fetch(self, url: str) -> bytes:
         response = await self._client().get(url)

@@ -8,7 +8,7 @@ from typing import Final
 from hubbub.errors import HubbubError
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import EgressRules
-from hubbub.oauth.documents import DocumentClient, policy_for_discovered
+from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
 from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.metadata import (
     OPENID_CONFIGURATION_PATH,
@@ -77,7 +77,7 @@ class Issuer:
 
     def client(self, *, is_configured: bool) -> DocumentClient:
         """Make a client for a URL that the operator configured, or one that this issuer named."""
-        egress = ANY_ADDRESS if is_configured else policy_for_discovered(self.url)
+        egress = ANY_ADDRESS if is_configured else egress_for_issuer_urls(self.url)
         return DocumentClient(egress, self._rules())
 
 

@@ -79,7 +79,7 @@ _LOCK: Final = text(
 )
 
 
-class SqlCredentials:
+class SqlCredentialStore:
     """Keeps credentials in a database. Implements `CredentialStore`."""
 
     def __init__(self, url: str, sealer: Sealer, *, clock: Callable[[], float] = time.time) -> None:
