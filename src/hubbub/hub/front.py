@@ -99,8 +99,8 @@ class Front(Server, IdentifiesPeople):
         if not catalog.scopes or caller is None or caller.holds(catalog.scopes):
             return None
         held = catalog.scopes & caller.principal.scopes
-        obtainable = caller.principal.obtainable_scopes
-        return HeldScopes(held, held | (catalog.scopes & obtainable) if obtainable else held)
+        step_up = caller.principal.step_up_scopes
+        return HeldScopes(held, held | (catalog.scopes & step_up) if step_up else held)
 
     def _get_visible(
         self, group: Hashable, held_scopes: HeldScopes | None, principal: Principal | None
@@ -129,7 +129,7 @@ class Front(Server, IdentifiesPeople):
     ) -> VisibleItems:
         governor = self.hub.governor
         if held_scopes is not None:
-            catalog = catalog.select(held_scopes.cover)
+            catalog = catalog.select(held_scopes.covers)
         shows: Shows = show_all
         if governor is not None and principal is not None:
             shows = partial(governor.shows, principal)

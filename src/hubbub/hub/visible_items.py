@@ -42,9 +42,9 @@ class HeldScopes(NamedTuple):
     """The scopes of a caller that any item requires."""
 
     held: frozenset[str]
-    with_obtainable: frozenset[str]
+    with_step_up: frozenset[str]
     """With those that it can ask for: enough to see a tool."""
 
-    def cover(self, item: Item) -> bool:
+    def covers(self, item: Item) -> bool:
         """Whether an item exists for the caller."""
-        return item.scopes <= (self.with_obtainable if item.kind == "tool" else self.held)
+        return item.scopes <= (self.with_step_up if item.kind == "tool" else self.held)

@@ -48,7 +48,7 @@ class Principal(msgspec.Struct, frozen=True, gc=False):
     """The program that the credential was issued to, or the name of the key."""
     credential: str = ""
     """A keyed hash of the id and version of the credential, never of its secret."""
-    obtainable_scopes: frozenset[str] = frozenset()
+    step_up_scopes: frozenset[str] = frozenset()
     """Scopes that it does not have, but may ask its authorization server for: step-up."""
 
 
@@ -134,8 +134,8 @@ class Caller(msgspec.Struct, kw_only=True, gc=False):
         """Whether a tool that requires these scopes exists for it: it has them, or can ask for those it lacks."""
         if self.holds(scopes):
             return True
-        obtainable = self.principal.obtainable_scopes
-        return bool(obtainable) and scopes <= self.principal.scopes | obtainable
+        step_up = self.principal.step_up_scopes
+        return bool(step_up) and scopes <= self.principal.scopes | step_up
 
     def require(self, scopes: frozenset[str]) -> None:
         """Raises: InsufficientScope, unless it has these scopes. For tools that it sees."""

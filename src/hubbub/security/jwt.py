@@ -12,10 +12,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -38,18 +37,21 @@ from hubbub.security.token_claims import (
     parse_claims,
     read_scopes,
 )
-from hubbub.security.verified_tokens import TokenRefused, TokenVerifier, VerifiedToken
+from hubbub.security.verified_tokens import (
+    MatchAudience,
+    TokenRefused,
+    VerifiedToken,
+    VerifiedTokens,
+    read_bearer_token,
+    token_digest,
+)
 
-_BEARER_PREFIX: Final = b"bearer "
 _TOKEN_TYPES: Final = frozenset(("jwt", "at+jwt", "application/at+jwt"))
 
 _INVALID_TOKEN: Final = unauthorized(
     "This access token is not valid for this server; get a new one and send it as 'Authorization: Bearer <token>'",
     b'Bearer realm="hubbub", error="invalid_token", error_description="The access token is not accepted"',
 )
-
-FindPaths: TypeAlias = Callable[[frozenset[str]], frozenset[str] | None]
-"""The paths at which a token with these audiences is valid, None for every path. Raises: InvalidJwt, if at none."""
 
 logger = logging.getLogger("hubbub.security")
 
@@ -89,17 +91,17 @@ class JwtVerifier:
         keys: KeySource,
         *,
         identity: TenantIdentity | None = None,
-        find_paths: FindPaths | None = None,
+        match_audience: MatchAudience | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """With `identity`, callers belong to the tenants that their claims name; others are refused.
 
-        `find_paths` decides about audiences, if the settings name none.
+        `match_audience` decides about audiences, if the settings name none.
         """
         self._settings = settings
         self._keys = keys
         self._identity = identity
-        self._find_paths = find_paths
+        self._match_audience = match_audience
         self._clock = clock
 
     @property
@@ -151,8 +153,8 @@ class JwtVerifier:
     def _check_audience(self, claims: _Claims) -> frozenset[str] | None:
         """Return the paths at which a token is valid; None: every path."""
         audience = frozenset((claims.aud,) if isinstance(claims.aud, str) else claims.aud)
-        if self._find_paths is not None and not self._settings.audience:
-            return self._find_paths(audience)
+        if self._match_audience is not None and not self._settings.audience:
+            return self._match_audience(audience)
         if audience.isdisjoint(self._settings.audience):
             raise InvalidJwt("wrong audience")
         return None
@@ -182,7 +184,7 @@ class BearerTokens:
 
     async def __call__(self, headers: Headers, target: RequestTarget = NO_TARGET) -> Principal | Refusal | None:
         """Return the principal of the token; None if there is no bearer token."""
-        token = _read_token(headers)
+        token = read_bearer_token(headers)
         if token is None:
             return None
         if len(token) > bounds.CREDENTIAL_BYTES:
@@ -212,57 +214,6 @@ class BearerTokens:
         digest = token_digest(headers)
         verified = None if digest is None else self._verified.find(digest)
         return None if verified is None else KnownCaller(verified.principal, verified.usable_until)
-
-
-class VerifiedTokens:
-    """Tokens that were verified, by their digests, for as long as they can be used without another check."""
-
-    def __init__(self, verifiers: Sequence[TokenVerifier], clock: Callable[[], float]) -> None:
-        self._verifiers = verifiers
-        self._only_verifier = verifiers[0] if len(verifiers) == 1 else None
-        self._clock = clock
-        self._tokens: OrderedDict[bytes, VerifiedToken] = OrderedDict()
-        self._generation = self.generation
-
-    def find(self, digest: bytes) -> VerifiedToken | None:
-        """Return the token with this digest, if it is still valid."""
-        if (generation := self.generation) != self._generation:
-            self._generation = generation
-            self._tokens.clear()
-        known = self._tokens.get(digest)
-        if known is None:
-            return None
-        if self._clock() >= known.usable_until:
-            del self._tokens[digest]
-            return None
-        self._tokens.move_to_end(digest)
-        return known
-
-    def add(self, digest: bytes, token: VerifiedToken) -> None:
-        """Remember a token."""
-        self._tokens[digest] = token
-        self._tokens.move_to_end(digest)
-        if len(self._tokens) > bounds.VERIFIED_TOKENS:
-            self._tokens.popitem(last=False)
-
-    @property
-    def generation(self) -> int:
-        """Grows whenever tokens that were verified before must be verified again."""
-        # Each only grows, so their sum changes whenever one of them does.
-        only = self._only_verifier
-        return sum(one.generation for one in self._verifiers) if only is None else only.generation
-
-
-def token_digest(headers: Headers) -> bytes | None:
-    """Return the digest of a bearer token; None if there is none, or it is too large."""
-    digest = headers.token_digest
-    if digest is None:
-        token = _read_token(headers)
-        if token is None or len(token) > bounds.CREDENTIAL_BYTES:
-            return None
-        # Requests with the same head share the headers, so a token is hashed once for each connection.
-        digest = headers.token_digest = hashlib.sha256(token).digest()
-    return digest
 
 
 def refuse_unavailable() -> Refusal:
@@ -296,13 +247,6 @@ def read_key_thumbprint(confirmation: dict[str, Any] | None) -> str | None:
     if len(confirmation) != 1 or not isinstance(value, str) or not value:
         raise InvalidJwt("it is bound to a key in a way that is not supported")
     return value
-
-
-def _read_token(headers: Headers) -> bytes | None:
-    sent = headers.raw(b"authorization")
-    if sent is None or sent[:7].lower() != _BEARER_PREFIX:
-        return None
-    return sent[7:].strip(b" ")
 
 
 def _scopes(claims: _Claims) -> frozenset[str]:

@@ -1,13 +1,23 @@
-"""What is known about an access token after it was verified, and the interface of what verifies it."""
+"""Access tokens that were verified, and the interface of what verifies them."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.errors import HubbubError
 from hubbub.protocol.calls import Principal
+from hubbub.protocol.http_headers import Headers
+
+_BEARER_PREFIX: Final = b"bearer "
+
+MatchAudience: TypeAlias = Callable[[frozenset[str]], frozenset[str] | None]
+"""The paths at which a token with these audiences is valid, None for every path. Raises: InvalidJwt, if at none."""
 
 
 class VerifiedToken(msgspec.Struct, frozen=True):
@@ -42,3 +52,62 @@ class TokenVerifier(Protocol):
             TokenRefused: it is not valid for this server.
             KeysUnavailable: this cannot be found out at the moment.
         """
+
+
+class VerifiedTokens:
+    """Tokens that were verified, by their digests, for as long as they can be used without another check."""
+
+    def __init__(self, verifiers: Sequence[TokenVerifier], clock: Callable[[], float]) -> None:
+        self._verifiers = verifiers
+        self._only_verifier = verifiers[0] if len(verifiers) == 1 else None
+        self._clock = clock
+        self._tokens: OrderedDict[bytes, VerifiedToken] = OrderedDict()
+        self._generation = self.generation
+
+    def find(self, digest: bytes) -> VerifiedToken | None:
+        """Return the token with this digest, if it is still valid."""
+        if (generation := self.generation) != self._generation:
+            self._generation = generation
+            self._tokens.clear()
+        known = self._tokens.get(digest)
+        if known is None:
+            return None
+        if self._clock() >= known.usable_until:
+            del self._tokens[digest]
+            return None
+        self._tokens.move_to_end(digest)
+        return known
+
+    def add(self, digest: bytes, token: VerifiedToken) -> None:
+        """Remember a token."""
+        self._tokens[digest] = token
+        self._tokens.move_to_end(digest)
+        if len(self._tokens) > bounds.VERIFIED_TOKENS:
+            self._tokens.popitem(last=False)
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever tokens that were verified before must be verified again."""
+        # Each only grows, so their sum changes whenever one of them does.
+        only = self._only_verifier
+        return sum(one.generation for one in self._verifiers) if only is None else only.generation
+
+
+def token_digest(headers: Headers) -> bytes | None:
+    """Return the digest of a bearer token; None if there is none, or it is too large."""
+    digest = headers.token_digest
+    if digest is None:
+        token = read_bearer_token(headers)
+        if token is None or len(token) > bounds.CREDENTIAL_BYTES:
+            return None
+        # Requests with the same head share the headers, so a token is hashed once for each connection.
+        digest = headers.token_digest = hashlib.sha256(token).digest()
+    return digest
+
+
+def read_bearer_token(headers: Headers) -> bytes | None:
+    """Return the bearer token of a request; None if there is none."""
+    sent = headers.raw(b"authorization")
+    if sent is None or sent[:7].lower() != _BEARER_PREFIX:
+        return None
+    return sent[7:].strip(b" ")

@@ -15,7 +15,7 @@ from tests.oauth.resource_server.sites import AUDIENCE, ProtectedSite, parse_cha
 
 from hubbub.net.egress_rules import NO_RULES
 from hubbub.oauth import limits
-from hubbub.oauth.resource_server.introspection import Introspection
+from hubbub.oauth.resource_server.introspection import IntrospectionVerifier
 from hubbub.oauth.resource_server.issuers import Issuer
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.token_claims import ClaimMapping
@@ -125,12 +125,12 @@ async def test_an_answer_is_used_for_a_short_time_and_never_after_the_token_expi
         assert verified.usable_until == 1000 + expected
 
 
-def introspection(url: str) -> Introspection:
+def introspection(url: str) -> IntrospectionVerifier:
     async def read_secret() -> str:
         return "secret"
 
     settings = IntrospectionSettings(client_id="hub", client_secret=SecretSource(env="UNUSED"))
-    return Introspection(
+    return IntrospectionVerifier(
         Issuer(url, lambda: NO_RULES),
         settings,
         read_secret,

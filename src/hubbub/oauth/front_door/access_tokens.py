@@ -20,12 +20,10 @@ from hubbub.protocol.calls import Principal
 from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.jose import InvalidJwt, JwtSigningKey, new_token_id, parse_jwt, verify_jwt
 from hubbub.security.tenant_identity import TenantIdentity
-from hubbub.security.verified_tokens import VerifiedToken
+from hubbub.security.verified_tokens import MatchAudience, VerifiedToken
 
 _TYPE: Final = "at+jwt"
 _TYPES: Final = frozenset((_TYPE,))
-
-FindPaths = Callable[[frozenset[str]], frozenset[str] | None]
 
 
 class _Confirmation(msgspec.Struct, frozen=True):
@@ -74,7 +72,7 @@ def sign_access_token(
     return key.sign(builtins, header={"typ": _TYPE, "kid": kid})
 
 
-class LocalTokens:
+class LocalTokenVerifier:
     """Verifies the tokens of this server; a `TokenVerifier` and a `RevocationSource`."""
 
     def __init__(
@@ -83,16 +81,16 @@ class LocalTokens:
         keys: SigningKeys,
         *,
         identity: TenantIdentity | None,
-        find_paths: FindPaths,
+        match_audience: MatchAudience,
         is_key_valid: Callable[[str], bool],
         key_generation: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:
-        """`find_paths` decides at which paths an audience is valid; `is_key_valid` is asked about API keys."""
+        """`match_audience` decides at which paths an audience is valid; `is_key_valid` is asked about API keys."""
         self.issuer = issuer
         self._keys = keys
         self._identity = identity
-        self._find_paths = find_paths
+        self._match_audience = match_audience
         self._is_key_valid = is_key_valid
         self._key_generation = key_generation
         self._clock = clock
@@ -138,7 +136,7 @@ class LocalTokens:
             raise InvalidJwt("its grant has ended")
         if claims.key and not self._is_key_valid(claims.key):
             raise InvalidJwt("the API key that its user logged in with is no longer valid")
-        paths = self._find_paths(frozenset((claims.aud,)))
+        paths = self._match_audience(frozenset((claims.aud,)))
         principal = self._make_principal(claims)
         usable_until = min(claims.exp, self._clock() + bounds.VERIFIED_TOKEN_TTL_S)
         return VerifiedToken(principal, usable_until, paths, None if claims.cnf is None else claims.cnf.jkt)

@@ -17,7 +17,7 @@ from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
 from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits, pages
-from hubbub.oauth.front_door.access_tokens import FindPaths, LocalTokens, sign_access_token
+from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
 from hubbub.oauth.front_door.attempts import Attempts
 from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
 from hubbub.oauth.front_door.client_directory import ClientDirectory, ConfiguredClient, TooManyClients
@@ -42,6 +42,7 @@ from hubbub.ports import HttpExchange, Sealer
 from hubbub.protocol.calls import Principal
 from hubbub.security.rates import Rate
 from hubbub.security.tenant_identity import TenantIdentity
+from hubbub.security.verified_tokens import MatchAudience
 
 if TYPE_CHECKING:
     from hubbub.oauth.front_door.grants import TokenContext, TokenResponse
@@ -77,7 +78,7 @@ class FrontDoor:
         key_generation: Callable[[], int] = lambda: 0,
         read_secret: ReadSecret = no_secret,
         clients: Iterable[ConfiguredClient] = (),
-        find_paths: FindPaths = lambda audience: None,
+        match_audience: MatchAudience = lambda audience: None,
         rules: Callable[[], EgressRules] = lambda: NO_RULES,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -94,11 +95,11 @@ class FrontDoor:
         self._clock = clock
         self._open_database: Database | None = None
         self._keys = SigningKeys(self._database, sealer, clock)
-        self.tokens = LocalTokens(
+        self.tokens = LocalTokenVerifier(
             config.issuer,
             self._keys,
             identity=identity,
-            find_paths=find_paths,
+            match_audience=match_audience,
             is_key_valid=is_key_valid,
             key_generation=key_generation,
             clock=clock,

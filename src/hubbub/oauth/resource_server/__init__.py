@@ -1,7 +1,7 @@
 """The server as an OAuth resource server: accepts access tokens of authorization servers.
 
     resource        the URLs of the endpoints: metadata documents (RFC 9728), challenges, audiences
-    access_tokens   authenticates callers: issuer, scopes, DPoP
+    authenticator   authenticates callers: issuer, scopes, DPoP
     issuers         the keys of an authorization server, found by discovery
     introspection   opaque tokens (RFC 7662)
 

@@ -20,16 +20,16 @@ from hubbub.oauth.resource_server.issuers import Issuer
 from hubbub.protocol.calls import Principal
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
-from hubbub.security.jwt import FindPaths, check_subject, read_key_thumbprint
+from hubbub.security.jwt import check_subject, read_key_thumbprint
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import ClaimMapping, InvalidClaim, make_token_principal, parse_claims, read_scopes
-from hubbub.security.verified_tokens import TokenRefused, VerifiedToken
+from hubbub.security.verified_tokens import MatchAudience, TokenRefused, VerifiedToken
 from hubbub.settings.oauth import IntrospectionSettings
 
 logger = logging.getLogger("hubbub.security")
 
 
-class Introspection:
+class IntrospectionVerifier:
     """Verifies the opaque tokens of one authorization server."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Introspection:
         issuer: Issuer,
         settings: IntrospectionSettings,
         read_secret: Callable[[], Awaitable[str]],
-        find_paths: FindPaths,
+        match_audience: MatchAudience,
         *,
         claims: ClaimMapping,
         identity: TenantIdentity | None = None,
@@ -46,7 +46,7 @@ class Introspection:
         self._issuer = issuer
         self._settings = settings
         self._read_secret = read_secret
-        self._find_paths = find_paths
+        self._match_audience = match_audience
         self._claims = claims
         self._identity = identity
         self._clock = clock
@@ -124,7 +124,7 @@ class Introspection:
         return VerifiedToken(
             self._make_principal(claims),
             min(expires_at, now + limits.INTROSPECTED_TOKEN_TTL_S),
-            self._find_paths(_read_audience(claims)),
+            self._match_audience(_read_audience(claims)),
             read_key_thumbprint(confirmation),
         )
 

@@ -51,7 +51,7 @@ class ProtectedResource:
             return path
         return _OTHER_PATHS.get(path, MAIN_PATH)
 
-    def find_paths(self, audience: frozenset[str]) -> frozenset[str] | None:
+    def match_audience(self, audience: frozenset[str]) -> frozenset[str] | None:
         """Return the paths at which a token with these audiences is valid; None: every path.
 
         Raises: InvalidJwt, if there are none.

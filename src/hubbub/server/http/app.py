@@ -27,7 +27,7 @@ from hubbub.security.sealer import Sealer, load_or_create_key, read_key
 from hubbub.server.call_recording import RecordingPeer, record_calls
 from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.connection import Connection
-from hubbub.server.http.access import make_access
+from hubbub.server.http.authentication import make_authentication
 from hubbub.server.http.endpoint import API_VERSION, Endpoint
 from hubbub.server.http.streams import EventStore
 from hubbub.server.public_routes import PublicRoutes
@@ -50,9 +50,9 @@ class HttpApp:
         self._server = server
         self._key_usage = None if settings.key_file is None else KeyUsage()
         sealer = _make_sealer(settings)
-        access = make_access(settings, server, self._key_usage, sealer)
-        self._gate = gate = access.gate
-        self._front_door = access.front_door
+        authentication = make_authentication(settings, server, self._key_usage, sealer)
+        self._gate = gate = authentication.gate
+        self._front_door = authentication.front_door
         self.metrics = metrics = Metrics()
         self._is_recorded = False
         self.message_bytes = limit = settings.max_message_bytes or server.message_bytes
@@ -77,7 +77,7 @@ class HttpApp:
             shows_operation=_operation_rule(server.tenants),
             http_sse=sse_server,
             public_routes=server.public_routes,
-            challenge_scopes=access.challenge_scopes,
+            challenge_scopes=authentication.challenge_scopes,
             metrics=metrics,
             max_sessions=settings.max_sessions,
             session_idle_s=settings.session_idle_s,
@@ -102,7 +102,7 @@ class HttpApp:
         metrics.gauge("old_streams", "Open streams of GET /sse.", lambda: len(sse_server))
         self.serve = Cors(
             endpoint.serve,
-            access.allowed_origins,
+            authentication.allowed_origins,
             check=gate.check,
             is_open=PublicRoutes(server.public_routes).is_open,
             on_response=metrics.response,
@@ -113,8 +113,8 @@ class HttpApp:
         server.offer_sealer(sealer)
         if isinstance(server, ManagesClients):
             server.add_client_sessions(endpoint)
-            if access.front_door is not None:
-                server.add_client_grants(access.front_door)
+            if authentication.front_door is not None:
+                server.add_client_grants(authentication.front_door)
 
     @property
     def requires_authentication(self) -> bool:

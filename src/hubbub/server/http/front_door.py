@@ -10,7 +10,6 @@ from hubbub.errors import SettingsError
 from hubbub.net.egress_rules import NO_RULES
 from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.front_door import limits
-from hubbub.oauth.front_door.access_tokens import FindPaths
 from hubbub.oauth.front_door.client_directory import ConfiguredClient
 from hubbub.oauth.front_door.clients import Client, check_redirect_uri
 from hubbub.oauth.front_door.config import FrontDoorConfig, ProviderConfig
@@ -20,6 +19,7 @@ from hubbub.ports import Sealer
 from hubbub.security.api_keys import ApiKeys
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import ClaimMapping
+from hubbub.security.verified_tokens import MatchAudience
 from hubbub.server.public_routes import PublicRoute
 from hubbub.server.server import Server
 from hubbub.settings.folders import data_folder
@@ -38,7 +38,7 @@ def make_front_door(
     sealer: Sealer,
     identity: TenantIdentity | None,
     api_keys: ApiKeys | None,
-    find_paths: FindPaths = lambda audience: None,
+    match_audience: MatchAudience = lambda audience: None,
 ) -> FrontDoor:
     """Make the front door of a server, and add its routes.
 
@@ -70,7 +70,7 @@ def make_front_door(
         key_generation=(lambda: 0) if keys is None else lambda: keys.generation,
         read_secret=_secret_reader(_SECRET, None if provider is None else provider.client_secret),
         clients=[_configured_client(client) for client in settings.clients],
-        find_paths=find_paths,
+        match_audience=match_audience,
         rules=lambda: server.egress or NO_RULES,
     )
     for path, handlers in front_door.pages.items():

@@ -165,7 +165,7 @@ class PostRoute:
             return None
         params, meta = decode_params(method, raw)
         revision = classify_fast_http(meta, version)
-        if principal.obtainable_scopes:
+        if principal.step_up_scopes:
             return None  # its scopes are checked in `_dispatch_message`
         if revision is not None:
             caller = modern_caller(meta, revision, principal, exchange.client)
@@ -210,7 +210,7 @@ class PostRoute:
                 self._legacy.handle_message(incoming)
             return incoming.exchange.respond(202)
         exchange, session = incoming.exchange, incoming.session
-        if incoming.principal.obtainable_scopes and (missing := self._find_missing_scopes(incoming, revision)):
+        if incoming.principal.step_up_scopes and (missing := self._find_missing_scopes(incoming, revision)):
             challenge = self._challenge_scopes
             headers: HeaderList = ()
             if challenge is not None:

@@ -1,4 +1,4 @@
-"""Who may call a server over HTTP: its gate, and the authenticators that the settings switch on."""
+"""Build the gate and authenticators of an HTTP server from its settings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hubbub.settings import ServeSettings
 
 if TYPE_CHECKING:
     from hubbub.oauth.front_door.front_door import FrontDoor
-    from hubbub.oauth.resource_server.access_tokens import AccessTokens
+    from hubbub.oauth.resource_server.authenticator import AccessTokens
     from hubbub.oauth.resource_server.resource import ProtectedResource
     from hubbub.security.jwks import Fetch
     from hubbub.security.jwt import JwtSettings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from hubbub.settings.oauth import IssuerSettings, OAuthSettings
 
 
-class Access(NamedTuple):
+class Authentication(NamedTuple):
     """The gate of a server, and what else follows from the settings of authentication."""
 
     gate: Gate
@@ -43,7 +43,9 @@ class Access(NamedTuple):
     """None if the server is not an authorization server."""
 
 
-def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | None, sealer: Sealer) -> Access:
+def make_authentication(
+    settings: ServeSettings, server: Server, key_usage: KeyUsage | None, sealer: Sealer
+) -> Authentication:
     """Make the gate, and the public routes of what it needs.
 
     Raises: SettingsError, if unauthenticated callers on the network could call, or callers would have no tenant.
@@ -63,7 +65,12 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
             from hubbub.server.http.front_door import make_front_door
 
             front_door = make_front_door(
-                server, oauth, sealer=sealer, identity=identity, api_keys=api_keys, find_paths=resource.find_paths
+                server,
+                oauth,
+                sealer=sealer,
+                identity=identity,
+                api_keys=api_keys,
+                match_audience=resource.match_audience,
             )
         tokens = _make_access_tokens(oauth, settings, server, resource, identity, front_door)
         authenticators.append(tokens)
@@ -86,7 +93,7 @@ def make_access(settings: ServeSettings, server: Server, key_usage: KeyUsage | N
         requires_client_certificate=settings.tls_client_ca_file is not None,
     )
     gate = Gate(edge, authenticators, identity=identity, challenge=challenge)
-    return Access(gate, allowed_origins, challenge_scopes, front_door)
+    return Authentication(gate, allowed_origins, challenge_scopes, front_door)
 
 
 def _usual_challenge(target: RequestTarget) -> bytes:
@@ -172,7 +179,7 @@ def _make_access_tokens(
     identity: TenantIdentity | None,
     front_door: FrontDoor | None,
 ) -> AccessTokens:
-    from hubbub.oauth.resource_server.access_tokens import AccessTokens
+    from hubbub.oauth.resource_server.authenticator import AccessTokens
 
     jwt_verifiers, opaque_verifiers = _make_verifiers(oauth, settings, server, resource, identity)
     if front_door is not None:
@@ -197,7 +204,7 @@ def _make_verifiers(
             raise SettingsError("jwt_keys needs another setting: jwt_issuer (`iss` of the tokens)")
         jwt = _jwt_settings(settings, server)
         keys = make_key_source(jwt, _make_fetch(server))
-        jwt_verifiers[jwt.issuer] = JwtVerifier(jwt, keys, identity=identity, find_paths=resource.find_paths)
+        jwt_verifiers[jwt.issuer] = JwtVerifier(jwt, keys, identity=identity, match_audience=resource.match_audience)
     for one in oauth.issuers:
         if one.issuer in jwt_verifiers:
             raise SettingsError(f"oauth.issuers: {one.issuer} is jwt_issuer, too; remove one of them")
@@ -227,7 +234,7 @@ def _add_verifiers(
     has_jwt_keys: bool,
 ) -> None:
     from hubbub.governance.secret_sources import read_source
-    from hubbub.oauth.resource_server.introspection import Introspection
+    from hubbub.oauth.resource_server.introspection import IntrospectionVerifier
     from hubbub.oauth.resource_server.issuers import Issuer
     from hubbub.security.jose import read_key_set
     from hubbub.security.jwks import FetchedKeys
@@ -241,14 +248,18 @@ def _add_verifiers(
         scopes=settings.scope_claims,
         name_prefix=_name_prefix(server, settings.issuer, has_jwt_keys=has_jwt_keys),
     )
-    find_paths = partial(_match_audience, settings.audience) if settings.audience else resource.find_paths
+    match_audience = (
+        partial(_match_configured_audience, settings.audience) if settings.audience else resource.match_audience
+    )
     keys = FetchedKeys(settings.jwks_url or settings.issuer, issuer.fetch_keys, read_key_set)
     jwt = JwtSettings(keys=settings.jwks_url, issuer=settings.issuer, audience=(), claims=claims)
-    jwt_verifiers[settings.issuer] = JwtVerifier(jwt, keys, identity=identity, find_paths=find_paths)
+    jwt_verifiers[settings.issuer] = JwtVerifier(jwt, keys, identity=identity, match_audience=match_audience)
     if settings.introspection is not None:
         read_secret = partial(read_source, settings.introspection.client_secret)
         opaque_verifiers.append(
-            Introspection(issuer, settings.introspection, read_secret, find_paths, claims=claims, identity=identity)
+            IntrospectionVerifier(
+                issuer, settings.introspection, read_secret, match_audience, claims=claims, identity=identity
+            )
         )
 
 
@@ -262,7 +273,7 @@ def _name_prefix(server: Server, issuer: str, *, has_jwt_keys: bool) -> str:
     return f"{issuer}#" if others + has_jwt_keys > 1 else ""
 
 
-def _match_audience(accepted: tuple[str, ...], audience: frozenset[str]) -> None:
+def _match_configured_audience(accepted: tuple[str, ...], audience: frozenset[str]) -> None:
     """Raises: InvalidJwt."""
     from hubbub.security.jose import InvalidJwt
 

@@ -25,8 +25,8 @@ from hubbub.protocol.refusal import Refusal
 from hubbub.security.gate import KnownCaller, RevocationSource
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
-from hubbub.security.jwt import VerifiedTokens, refuse_unavailable, token_digest
-from hubbub.security.verified_tokens import TokenRefused, TokenVerifier, VerifiedToken
+from hubbub.security.jwt import refuse_unavailable
+from hubbub.security.verified_tokens import TokenRefused, TokenVerifier, VerifiedToken, VerifiedTokens, token_digest
 from hubbub.settings.oauth import OAuthSettings
 
 _BEARER: Final = "Bearer"
@@ -156,8 +156,8 @@ class AccessTokens:
         principal = verified.principal
         is_bearer = verified.key_thumbprint is None and self._dpop != "require"
         is_sufficient = is_bearer and self._required_scopes <= principal.scopes
-        if obtainable := self._step_up_scopes - principal.scopes:
-            principal = msgspec.structs.replace(principal, obtainable_scopes=obtainable)
+        if step_up := self._step_up_scopes - principal.scopes:
+            principal = msgspec.structs.replace(principal, step_up_scopes=step_up)
         return msgspec.structs.replace(verified, principal=principal, is_sufficient=is_sufficient)
 
     def _check_use(
