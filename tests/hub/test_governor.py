@@ -17,7 +17,7 @@ from hubbub.assembly.governance import add_governor
 from hubbub.governance.audit_events import AuditRecord
 from hubbub.governance.journal_reader import read_records
 from hubbub.governance.journal_verification import verify
-from hubbub.governance.repeated_denials import MAX_COUNTED
+from hubbub.governance.repeated_denials import MAX_COUNTED_DENIALS
 from hubbub.hub.gateway import Gateway
 from hubbub.settings.governance import GovernanceSettings
 
@@ -367,7 +367,7 @@ def denials(folder: Path) -> list[tuple[str, Any]]:
 
 async def test_a_flood_of_different_denied_names_counts_a_bounded_number_of_them(tmp_path: Path) -> None:
     hub = governed_hub(library(), folder=tmp_path, policy={"rules": [{"effect": "deny", "tools": ["page://*"]}]})
-    uris = [f"page://library/{number}" for number in range(MAX_COUNTED + 10)]
+    uris = [f"page://library/{number}" for number in range(MAX_COUNTED_DENIALS + 10)]
     async with connect(hub, user("blue"), MODERN) as ada:
         for uri in (*uris, uris[-1], uris[0]):
             await ada.error("resources/read", {"uri": uri})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
 
-LoginState: TypeAlias = Literal["valid", "refreshable", "expired"]
+LoginStatus: TypeAlias = Literal["valid", "refreshable", "expired"]
 _HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 _USER_CLAIMS: Final = ("email", "preferred_username", "name", "sub")
 
@@ -39,7 +39,7 @@ class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     scopes: tuple[str, ...]
     expires: str | None
-    state: LoginState
+    state: LoginStatus
     store: str | None
 
 

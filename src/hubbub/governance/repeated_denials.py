@@ -14,11 +14,11 @@ from hubbub.governance.call_records import add_facts
 
 INTERVAL_S: Final = 1.0
 """How long repetitions are counted before a record says how many there were."""
-MAX_COUNTED: Final = 1024
+MAX_COUNTED_DENIALS: Final = 1024
 """Denials that are counted at the same time; the oldest is recorded early."""
 
 
-class _Counted(msgspec.Struct):
+class _DenialCount(msgspec.Struct):
     first: AuditEvent
     timer: asyncio.TimerHandle
     repetitions: int = 0
@@ -29,7 +29,7 @@ class RepeatedDenials:
 
     def __init__(self, record_later: Callable[[AuditEvent], None]) -> None:
         self._record_later = record_later
-        self._counted: OrderedDict[Hashable, _Counted] = OrderedDict()
+        self._counted: OrderedDict[Hashable, _DenialCount] = OrderedDict()
 
     def count(self, key: Hashable) -> bool:
         """Count a denial if it repeats a recent one; otherwise return False, and it has to be recorded."""
@@ -41,10 +41,10 @@ class RepeatedDenials:
 
     def begin(self, key: Hashable, first: AuditEvent) -> None:
         """Count repetitions of this denial for a while."""
-        if len(self._counted) >= MAX_COUNTED:
+        if len(self._counted) >= MAX_COUNTED_DENIALS:
             self.end(next(iter(self._counted)))
         timer = asyncio.get_running_loop().call_later(INTERVAL_S, self.end, key)
-        self._counted[key] = _Counted(first, timer)
+        self._counted[key] = _DenialCount(first, timer)
 
     def end(self, key: Hashable) -> None:
         """Record how often a denial was repeated, if it was; the next one is a first one again."""

@@ -20,7 +20,7 @@ logger = logging.getLogger("hubbub.audit")
 
 ARCHIVE_TIMEOUT_S: Final = 600.0
 """How long the program may take to copy one segment."""
-MAX_WAITING: Final = 100
+MAX_SEGMENTS_PER_RUN: Final = 100
 """Segments that are copied one after the other; more of them wait for the next check of the journal."""
 ARCHIVED_FILE: Final = "archived"
 """The number of the first record of the last segment that was copied."""
@@ -72,7 +72,7 @@ class SegmentArchive:
         if self._task is not None:
             self._submitted = sealed
             return
-        self._task = asyncio.create_task(self._run(sealed[:MAX_WAITING]))
+        self._task = asyncio.create_task(self._run(sealed[:MAX_SEGMENTS_PER_RUN]))
         self._task.add_done_callback(self._finish)
 
     async def close(self) -> None:
@@ -98,17 +98,17 @@ class SegmentArchive:
                 extra = {"program": command[0], "file": segment.path.name, "reason": problem}
                 logger.error("audit_segment_not_archived", extra=extra)
                 return  # in order, and again at the next check
-            self._write_mark(segment.first_seq)
+            self._save_position(segment.first_seq)
 
     def _fill_in(self, path: Path) -> list[str]:
         return [word.replace(_NAME, path.name).replace(_PATH, str(path)) for word in self._command]
 
-    def _write_mark(self, seq: int) -> None:
+    def _save_position(self, seq: int) -> None:
         temporary = self._file.with_suffix(".new")
         try:
             temporary.write_text(f"{seq}\n")
             temporary.chmod(0o600)
             temporary.replace(self._file)
         except OSError as error:  # Copied again after a restart.
-            logger.warning("audit_archive_not_noted", extra={"reason": error.strerror or str(error)})
+            logger.warning("audit_archive_position_not_saved", extra={"reason": error.strerror or str(error)})
         self.last_seq = seq

@@ -35,7 +35,7 @@ class _Pausable:
         return None if when is None else when - now
 
 
-_around: Final[ContextVar[tuple[_Pausable, ...]]] = ContextVar("hubbub_timeouts", default=())
+_pausable_timeouts: Final[ContextVar[tuple[_Pausable, ...]]] = ContextVar("hubbub_timeouts", default=())
 
 
 @contextlib.contextmanager
@@ -45,12 +45,12 @@ def pausable(timeout: Timeout | None) -> Iterator[None]:
         yield
         return
     entry = _Pausable(timeout)
-    token = _around.set((*_around.get(), entry))
+    token = _pausable_timeouts.set((*_pausable_timeouts.get(), entry))
     try:
         yield
     finally:
         entry.is_active = False
-        _around.reset(token)
+        _pausable_timeouts.reset(token)
 
 
 @contextlib.contextmanager
@@ -58,7 +58,7 @@ def paused_timeouts() -> Iterator[None]:
     """Stop the pausable timeouts around this block. They go on afterwards with the time that was left."""
     clock = asyncio.get_running_loop().time
     now = clock()
-    paused = [(entry, left_s) for entry in _around.get() if (left_s := entry.left_s(now)) is not None]
+    paused = [(entry, left_s) for entry in _pausable_timeouts.get() if (left_s := entry.left_s(now)) is not None]
     for entry, _ in paused:
         entry.timeout.reschedule(None)
     try:

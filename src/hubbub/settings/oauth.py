@@ -81,7 +81,7 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         setting('The scopes that a value of these claims permits: `admins = ["hub:admin"]`.', form="[section]"),
     ] = {}
 
-    max_session_s: Annotated[
+    max_login_s: Annotated[
         float,
         setting(
             "Seconds after which people log in again, if the provider issues no refresh token with which this server "

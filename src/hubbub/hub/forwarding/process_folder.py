@@ -17,7 +17,7 @@ _WORKING: Final = "work"
 _TEMPORARY: Final = "tmp"
 
 
-def with_own_folders(config: ServerConfig) -> tuple[ServerConfig, str]:
+def add_process_folders(config: ServerConfig) -> tuple[ServerConfig, str]:
     """Return a config whose program has folders of its own, and the folder to delete when the program has ended.
 
     A working folder and variables in the settings stay as they are. Without a working folder there, the files that the

@@ -27,7 +27,7 @@ from hubbub.hub.forwarding.forwarded_call import (
     ForwardedCall,
     client_scope,
 )
-from hubbub.hub.forwarding.process_folder import with_own_folders
+from hubbub.hub.forwarding.process_folder import add_process_folders
 from hubbub.hub.forwarding.session_pool import SessionPool, profile_for
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import ReportEvent, UpstreamOptions
@@ -209,7 +209,7 @@ class UpstreamLink:
         if session.profile.tenant:
             config = config.for_tenant(session.profile.tenant)
             if self.pool.are_processes:
-                config, session.process_folder = with_own_folders(config)
+                config, session.process_folder = add_process_folders(config)
         if (
             default_client is not None
             and default_client.revision.listen

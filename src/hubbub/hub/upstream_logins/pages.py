@@ -31,13 +31,13 @@ from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits as page_limits
 from hubbub.oauth.front_door import pages
-from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.authorization import PageError
 from hubbub.oauth.front_door.web import (
     BadParameters,
-    Browser,
+    BrowserCookie,
     first,
-    hash_browser,
+    hash_browser_cookie,
     read_form,
     read_query,
     redirect,
@@ -76,7 +76,7 @@ class ConnectPages:
         self._upstream_logins = upstream_logins
         self._sealer = sealer
         self._hub_name = hub_name
-        self._wrong_keys = Attempts(Rate(page_limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
+        self._wrong_keys = AttemptLimiter(Rate(page_limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
 
     def routes(self) -> Mapping[str, PublicRoute]:
         """The routes by path."""
@@ -101,7 +101,7 @@ class ConnectPages:
 
     async def _ask(self, exchange: HttpExchange, link: LoginLink, problem: str = "", status: int = 200) -> None:
         cookie, headers = self._browser.read_or_make(exchange)
-        form = self._sealer.seal(_FORM, [link.id, hash_browser(cookie)], lifetime_s=limits.LOGIN_S)
+        form = self._sealer.seal(_FORM, [link.id, hash_browser_cookie(cookie)], lifetime_s=limits.LOGIN_S)
         user = escape(link.user.name) + (f" ({escape(link.user.tenant)})" if link.user.tenant else "")
         server, hub = escape(link.server), escape(self._hub_name)
         warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
@@ -132,7 +132,7 @@ close the page.</p>
         """Serve the form: send the browser to the authorization server."""
         link = self._link(exchange)
         form = await read_form(exchange)
-        browser = hash_browser(self._browser.read(exchange))
+        browser = hash_browser_cookie(self._browser.read(exchange))
         try:
             id, bound_to = self._sealer.open(_FORM, first(form, "form"))
         except (ValueError, TypeError):
@@ -187,7 +187,7 @@ close the page.</p>
             pending = msgspec.convert(self._sealer.open(_PENDING, sealed), _Pending)
         except (ValueError, msgspec.ValidationError):
             raise LinkRefused(_EXPIRED) from None
-        if not hmac.compare_digest(pending.browser, hash_browser(self._browser.read(exchange))):
+        if not hmac.compare_digest(pending.browser, hash_browser_cookie(self._browser.read(exchange))):
             raise LinkRefused(_EXPIRED)
         return pending
 
@@ -200,8 +200,8 @@ close the page.</p>
     # -- shared ------------------------------------------------------------------------------
 
     @property
-    def _browser(self) -> Browser:
-        return Browser(self._upstream_logins.base_url)
+    def _browser(self) -> BrowserCookie:
+        return BrowserCookie(self._upstream_logins.base_url)
 
     @property
     def _style_url(self) -> str:

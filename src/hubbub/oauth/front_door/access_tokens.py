@@ -62,7 +62,7 @@ def sign_access_token(
         iat=int(now),
         jti=new_token_id(),
         client_id=authorization.client_id,
-        sid=grant.sid,
+        sid=grant.grant_id,
         scope=" ".join(scopes),
         tenant=authorization.user.tenant,
         key=authorization.user.key,
@@ -107,19 +107,19 @@ class LocalTokenVerifier:
         tenants = 0 if self._identity is None else self._identity.tenants.generation
         return self._keys.generation + self._ended_generation + self._key_generation() + tenants
 
-    def set_ended(self, sids: Iterable[str]) -> None:
+    def set_ended(self, grant_ids: Iterable[str]) -> None:
         """Set the grants that have ended, as the store had them when it was read."""
         now = self._clock()
         # What ended here meanwhile may not have been in the store then.
-        self._ended_here = {sid: until for sid, until in self._ended_here.items() if until > now}
-        ended = {*sids, *self._ended_here}
+        self._ended_here = {grant_id: until for grant_id, until in self._ended_here.items() if until > now}
+        ended = {*grant_ids, *self._ended_here}
         if ended - self._ended:
             self._ended_generation += 1
         self._ended = ended
 
-    def add_ended(self, sids: Iterable[str]) -> None:
+    def add_ended(self, grant_ids: Iterable[str]) -> None:
         """Refuse the tokens of these grants at once."""
-        new = dict.fromkeys(sids, self._clock() + limits.ACCESS_TOKEN_S)
+        new = dict.fromkeys(grant_ids, self._clock() + limits.ACCESS_TOKEN_S)
         if new:
             self._ended_here |= new
             self.set_ended(self._ended)
@@ -141,7 +141,7 @@ class LocalTokenVerifier:
         usable_until = min(claims.exp, self._clock() + bounds.VERIFIED_TOKEN_TTL_S)
         return VerifiedToken(principal, usable_until, paths, None if claims.cnf is None else claims.cnf.jkt)
 
-    async def find_sid(self, token: bytes) -> str:
+    async def find_grant_id(self, token: bytes) -> str:
         """Return the grant of a token, also of an expired one; empty if it is not one of ours."""
         try:
             return (await self._read(token)).sid

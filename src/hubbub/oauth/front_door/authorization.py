@@ -17,21 +17,21 @@ import msgspec
 from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
 from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits, pages
-from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
 from hubbub.oauth.front_door.provider import Provider
-from hubbub.oauth.front_door.provider_sessions import ProviderSessions
+from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
 from hubbub.oauth.front_door.web import (
     BadParameters,
-    Browser,
+    BrowserCookie,
     Parameters,
     add_parameters,
     first,
-    hash_browser,
+    hash_browser_cookie,
     read_form,
     read_query,
     redirect,
@@ -83,7 +83,7 @@ class AuthorizationFlow:
         database: Callable[[], Database],
         sealer: Sealer,
         provider: Provider | None,
-        sessions: ProviderSessions | None,
+        provider_logins: ProviderLogins | None,
         identify_key: Callable[[bytes], Principal | None] | None,
         has_tenants: bool,
         clock: Callable[[], float],
@@ -93,12 +93,12 @@ class AuthorizationFlow:
         self._database = database
         self._sealer = sealer
         self._provider = provider
-        self._sessions = sessions
+        self._provider_logins = provider_logins
         self._identify_key = identify_key
         self._has_tenants = has_tenants
         self._clock = clock
-        self._browser = Browser(config.issuer)
-        self._wrong_keys = Attempts(Rate(limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
+        self._browser = BrowserCookie(config.issuer)
+        self._wrong_keys = AttemptLimiter(Rate(limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
         self._style_url = config.url(pages.STYLE_PATH)
 
     # -- the request -----------------------------------------------------------------
@@ -190,7 +190,7 @@ class AuthorizationFlow:
     async def _start_login(self, exchange: HttpExchange, request: ClientRequest | None, return_to: str = "") -> None:
         cookie, headers = self._browser.read_or_make(exchange)
         nonce, verifier = secrets.token_urlsafe(16), secrets.token_urlsafe(32)
-        login = LoginState(request, hash_browser(cookie), nonce, verifier, return_to)
+        login = LoginState(request, hash_browser_cookie(cookie), nonce, verifier, return_to)
         state = self._sealer.seal(_LOGIN, msgspec.to_builtins(login), lifetime_s=limits.LOGIN_S)
         if self._provider is None:
             await redirect(exchange, add_parameters(self._config.url(LOGIN_PATH), {"state": state}), headers)
@@ -223,8 +223,8 @@ class AuthorizationFlow:
         except OAuthError as error:
             raise self._provider_failed(error) from None
         user = found.user
-        if login.request is not None and self._sessions is not None:
-            user = await self._sessions.start(found)
+        if login.request is not None and self._provider_logins is not None:
+            user = await self._provider_logins.start(found)
         await self._continue_login(exchange, login, user)
 
     async def _continue_login(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
@@ -309,7 +309,7 @@ class AuthorizationFlow:
 
         client = await self._find_client(request.client_id, exchange)
         scopes = self._choose_scopes(request, user)
-        state = ConsentState(request, hash_browser(self._browser.read(exchange)), user, scopes)
+        state = ConsentState(request, hash_browser_cookie(self._browser.read(exchange)), user, scopes)
         authorization, target = self._authorization(state, client), redirect_target(request.redirect_uri)
         if not request.asks_again and client.may_skip_consent(request.redirect_uri):
             now = self._clock()
@@ -405,8 +405,8 @@ class AuthorizationFlow:
 
     def _authorization(self, state: ConsentState, client: Client) -> Authorization:
         provider, max_age_s = self._config.provider, limits.GRANT_MAX_S
-        if provider is not None and not state.user.provider_session:
-            max_age_s = min(max_age_s, provider.max_session_s)
+        if provider is not None and not state.user.provider_login:
+            max_age_s = min(max_age_s, provider.max_login_s)
         return Authorization(
             client_id=client.client_id,
             client_name=client.name,
@@ -428,7 +428,7 @@ class AuthorizationFlow:
         except (ValueError, msgspec.ValidationError):
             raise PageError(_EXPIRED) from None
         cookie = self._browser.read(exchange)
-        if not cookie or not hmac.compare_digest(hash_browser(cookie), state.browser):
+        if not cookie or not hmac.compare_digest(hash_browser_cookie(cookie), state.browser):
             raise PageError(_EXPIRED)
         opened: S = state
         return opened

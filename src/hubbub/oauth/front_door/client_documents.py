@@ -18,7 +18,7 @@ from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.documents import DocumentClient
 from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits
-from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.clients import Client, display_name, parse_metadata
 from hubbub.oauth.metadata import show_url
 from hubbub.security.rates import Rate
@@ -36,7 +36,7 @@ class ClientDocuments:
         self._rules = rules
         self._clock = clock
         self._clients: OrderedDict[str, tuple[Client, float]] = OrderedDict()
-        self._attempts = Attempts(Rate(limits.CLIENT_DOCUMENTS_PER_MINUTE, 60, "minute"), clock)
+        self._attempts = AttemptLimiter(Rate(limits.CLIENT_DOCUMENTS_PER_MINUTE, 60, "minute"), clock)
         self._fetching = 0
 
     async def find(self, client_id: str, address: str) -> Client:
@@ -45,7 +45,7 @@ class ClientDocuments:
         Raises: OAuthError, if it cannot be fetched or used.
         """
         known = self._clients.get(client_id)
-        if known is not None and self._clock() - known[1] < limits.CLIENT_DOCUMENT_S:
+        if known is not None and self._clock() - known[1] < limits.CLIENT_DOCUMENT_TTL_S:
             self._clients.move_to_end(client_id)
             return known[0]
         host = check_client_url(client_id)

@@ -27,7 +27,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The claims of the tenant and the user, and those whose values `scope_map` maps."""
     scope_map: Mapping[str, tuple[str, ...]] = {}
     """The scopes that a value of these claims permits."""
-    max_session_s: float = 86_400.0
+    max_login_s: float = 86_400.0
     """How long a login counts that the provider cannot be asked about again."""
 
 

@@ -18,14 +18,14 @@ from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
 from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
-from hubbub.oauth.front_door.attempts import Attempts
+from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
 from hubbub.oauth.front_door.client_directory import ClientDirectory, ConfiguredClient, TooManyClients
 from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
-from hubbub.oauth.front_door.provider_sessions import ProviderNotAsked, ProviderSessions
+from hubbub.oauth.front_door.provider_logins import ProviderLogins, ProviderUnavailable
 from hubbub.oauth.front_door.records import Grant
 from hubbub.oauth.front_door.signing_keys import SigningKeys
 from hubbub.oauth.front_door.web import (
@@ -107,26 +107,28 @@ class FrontDoor:
         """Verifies the access tokens of this server."""
         self._clients = ClientDirectory(clients, self._database, ClientDocuments(rules, clock=clock), clock)
         self._proofs = DpopProofs(clock=clock)
-        self._registrations = Attempts(
+        self._registrations = AttemptLimiter(
             Rate(limits.REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"),
             clock,
             total=Rate(limits.ALL_REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"),
         )
         provider: Provider | None = None
-        self._sessions: ProviderSessions | None = None
+        self._provider_logins: ProviderLogins | None = None
         if config.provider is not None:
             redirect_uri = config.url(CALLBACK_PATH)
             provider = Provider(
                 config.provider, redirect_uri, read_secret=read_secret, identity=identity, rules=rules, clock=clock
             )
-            self._sessions = ProviderSessions(config, provider, database=self._database, sealer=sealer, clock=clock)
+            self._provider_logins = ProviderLogins(
+                config, provider, database=self._database, sealer=sealer, clock=clock
+            )
         self._flow = AuthorizationFlow(
             config,
             clients=self._clients,
             database=self._database,
             sealer=sealer,
             provider=provider,
-            sessions=self._sessions,
+            provider_logins=self._provider_logins,
             identify_key=identify_key,
             has_tenants=identity is not None,
             clock=clock,
@@ -237,7 +239,7 @@ class FrontDoor:
         from hubbub.oauth.front_door import store
 
         now = self._clock()
-        self.tokens.set_ended(await self._database().read(lambda connection: store.ended_sids(connection, now)))
+        self.tokens.set_ended(await self._database().read(lambda connection: store.ended_grant_ids(connection, now)))
 
     async def sweep(self) -> None:
         """Delete what has expired.
@@ -272,8 +274,8 @@ class FrontDoor:
         def end(connection: Connection) -> list[str]:
             store.forget_consents(connection, tenant, user, client_id)
             found = store.list_grants(connection, tenant, user)
-            sids = [grant.sid for grant in found if client_id is None or grant.client_id == client_id]
-            return store.end_grants(connection, sids, now)
+            grant_ids = [grant.grant_id for grant in found if client_id is None or grant.client_id == client_id]
+            return store.end_grants(connection, grant_ids, now)
 
         ended = await self._database().write(end)
         self.tokens.add_ended(ended)
@@ -321,8 +323,8 @@ class FrontDoor:
         from hubbub.oauth.front_door.grants import answer_revocation_request
 
         async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
-            sid = await self.tokens.find_sid(first(form, "token").encode("utf-8", "replace"))
-            return await self._database().write(lambda c: answer_revocation_request(make(c), form, headers, sid))
+            grant_id = await self.tokens.find_grant_id(first(form, "token").encode("utf-8", "replace"))
+            return await self._database().write(lambda c: answer_revocation_request(make(c), form, headers, grant_id))
 
         await self._serve_form(exchange, answer)
 
@@ -334,12 +336,16 @@ class FrontDoor:
             jkt = self._check_proof(exchange)
             client_id = first(form, "client_id") or _basic_user(headers)
             client = await self._clients.find(client_id, exchange.client)
-            if self._sessions is not None and first(form, "grant_type") == "refresh_token" and client is not None:
-                ended = await self._sessions.check(first(form, "refresh_token"), client.client_id)
+            if (
+                self._provider_logins is not None
+                and first(form, "grant_type") == "refresh_token"
+                and client is not None
+            ):
+                ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
                 self.tokens.add_ended(ended)
             make = await self._prepare(client, jkt)
             response = await answer(form, headers, make)
-            self.tokens.add_ended(response.ended_sids)
+            self.tokens.add_ended(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
             fields = tuple(field for field in fields if field[0] != b"content-type")
             await respond_json(exchange, response.status, response.body, fields or ((b"cache-control", b"no-store"),))
@@ -349,7 +355,7 @@ class FrontDoor:
             raise
         except InvalidProof as error:
             await respond_error(exchange, "invalid_dpop_proof", error.message)
-        except ProviderNotAsked as error:
+        except ProviderUnavailable as error:
             await respond_error(exchange, "temporarily_unavailable", error.message, 503)
         except OAuthError as error:
             await respond_error(exchange, "invalid_client", error.message, 401)

@@ -54,7 +54,7 @@ class TokenResponse(msgspec.Struct, frozen=True):
     status: int
     body: Mapping[str, Any]
     headers: tuple[tuple[str, str], ...] = ()
-    ended_sids: tuple[str, ...] = ()
+    ended_grant_ids: tuple[str, ...] = ()
     """The grants that this request ended."""
 
 
@@ -100,12 +100,12 @@ def answer_token_request(
 
 
 def answer_revocation_request(
-    context: TokenContext, parameters: Mapping[str, list[str]], headers: Mapping[str, str], sid: str
+    context: TokenContext, parameters: Mapping[str, list[str]], headers: Mapping[str, str], grant_id: str
 ) -> TokenResponse:
-    """Answer a revocation request, within a transaction. `sid`: the grant of the access token that was sent, if any."""
+    """Answer a revocation request, within a transaction. `grant_id`: that of the access token that was sent, if any."""
     server = _Server(context.find_client, context)
     endpoint = _Revocation(server)
-    endpoint.sid = sid
+    endpoint.grant_id = grant_id
     server.register_endpoint(endpoint)
     response: TokenResponse = server.create_endpoint_response("revocation", _request("POST", parameters, headers))
     return response
@@ -145,7 +145,7 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
         super().__init__()
         self._find_client = find_client
         self._context = context
-        self.ended_sids: list[str] = []
+        self.ended_grant_ids: list[str] = []
 
     @property
     def context(self) -> TokenContext:
@@ -163,7 +163,7 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
 
     def handle_response(self, status: int, body: Any, headers: Any) -> TokenResponse:
         content = dict(body) if not isinstance(body, str) else {}
-        return TokenResponse(status, content, tuple(headers), tuple(self.ended_sids))
+        return TokenResponse(status, content, tuple(headers), tuple(self.ended_grant_ids))
 
     def make_response(self, grant: Grant, scopes: tuple[str, ...], token: RefreshToken) -> dict[str, Any]:
         return {
@@ -196,7 +196,7 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
     def query_authorization_code(self, code: str, client: Client) -> AuthorizationCode | None:
         context = self.server.context
         found, ended = store.take_code(context.connection, hash_secret(code).hex(), client.client_id, context.now)
-        self.server.ended_sids += ended
+        self.server.ended_grant_ids += ended
         return found
 
     def delete_authorization_code(self, authorization_code: AuthorizationCode) -> None:
@@ -212,7 +212,7 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         if code.dpop_jkt and code.dpop_jkt != context.jkt:
             raise InvalidGrantError("The code is bound to another DPoP key.")
         grant, token, ended = store.add_grant(context.connection, code, context.jkt, context.now)
-        self.server.ended_sids += ended
+        self.server.ended_grant_ids += ended
         response = self.server.make_response(grant, code.authorization.scopes, token)
         return 200, response, self.TOKEN_RESPONSE_HEADER
 
@@ -244,14 +244,14 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         assert self._token is not None
         following = store.rotate_token(context.connection, grant, self._token, context.now)
         if following is None:
-            self.server.ended_sids.append(grant.sid)
+            self.server.ended_grant_ids.append(grant.grant_id)
             raise InvalidGrantError("The refresh token was used before, so the grant has ended; log in again.")
         return 200, self.server.make_response(grant, scopes, following), self.TOKEN_RESPONSE_HEADER
 
 
 class _Revocation(RevocationEndpoint):  # type: ignore[misc]
     CLIENT_AUTH_METHODS: Final = list(AUTH_METHODS)
-    sid = ""
+    grant_id = ""
 
     def check_params(self, request: _Request, client: Client) -> None:
         if "token" not in request.form:
@@ -260,13 +260,13 @@ class _Revocation(RevocationEndpoint):  # type: ignore[misc]
     def query_token(self, token_string: str, token_type_hint: str | None) -> Grant | None:
         context = self.server.context
         token = RefreshToken.parse(token_string)
-        if self.sid:
-            return store.find_grant_by_sid(context.connection, self.sid, context.now)
+        if self.grant_id:
+            return store.find_grant_by_id(context.connection, self.grant_id, context.now)
         return None if token is None else store.find_grant(context.connection, token, context.now)
 
     def revoke_token(self, token: Grant, request: _Request) -> None:
         context = self.server.context
-        self.server.ended_sids += store.end_grants(context.connection, [token.sid], context.now)
+        self.server.ended_grant_ids += store.end_grants(context.connection, [token.grant_id], context.now)
 
 
 def _check_resource(request: _Request, authorization: Authorization) -> None:

@@ -35,10 +35,10 @@ CLIENTS: Final = 10_000
 CODES_PER_USER: Final = 20
 GRANTS_PER_USER: Final = 100
 """Of one user; the one used longest ago ends when there are more."""
-PROVIDER_SESSIONS_PER_USER: Final = GRANTS_PER_USER + 20
+PROVIDER_LOGINS_PER_USER: Final = GRANTS_PER_USER + 20
 """Logins at the provider of one user, those included in which the person has not consented yet."""
 CONSENTS_PER_USER: Final = 200
-REVOKED_GRANTS: Final = 100_000
+ENDED_GRANTS: Final = 100_000
 """Ended grants whose access tokens may not have expired."""
 SIGNING_KEYS: Final = 16
 
@@ -64,7 +64,7 @@ CLIENT_NAME_CHARACTERS: Final = 80
 """How much of the name of a client is shown."""
 CLIENT_ID_CHARACTERS: Final = 512
 CLIENT_DOCUMENT_BYTES: Final = 32 * 1024
-CLIENT_DOCUMENT_S: Final = 600.0
+CLIENT_DOCUMENT_TTL_S: Final = 600.0
 """How long a Client ID Metadata Document is used before it is fetched again."""
 CLIENT_DOCUMENT_TIMEOUT_S: Final = 10.0
 CLIENT_DOCUMENTS: Final = 1000
@@ -78,5 +78,5 @@ REVOCATION_CHECK_S: Final = 5.0
 """How often a process reads from the store which grants other processes ended."""
 SWEEP_S: Final = 300.0
 """How often expired rows are deleted."""
-PROVIDER_METADATA_S: Final = 3600.0
+PROVIDER_METADATA_TTL_S: Final = 3600.0
 """How long the metadata of the identity provider is used before it is fetched again."""

@@ -1,7 +1,7 @@
 """The identity provider at which people log in: OpenID Connect, authorization code with PKCE and nonce.
 
 Its tokens are used to learn who logged in, and never given to a client. Only a refresh token is kept, so that
-the provider can be asked again (`provider_sessions.py`).
+the provider can be asked again (`provider_logins.py`).
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Provider:
 
     async def _discover(self) -> AuthorizationServerMetadata:
         age_s = self._clock() - self._metadata_at
-        if self._metadata is not None and age_s < limits.PROVIDER_METADATA_S:
+        if self._metadata is not None and age_s < limits.PROVIDER_METADATA_TTL_S:
             return self._metadata
         url = append_path(self._config.issuer, OPENID_CONFIGURATION_PATH)
         try:

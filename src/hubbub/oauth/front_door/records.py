@@ -19,7 +19,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     """The scopes that the person may grant."""
     key: str = ""
     """The principal of the API key that was used to log in, which must stay valid."""
-    provider_session: str = ""
+    provider_login: str = ""
     """The login at the identity provider, if the provider can be asked about it again."""
 
 
@@ -55,7 +55,7 @@ class AuthorizationCode(msgspec.Struct, frozen=True, kw_only=True):
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """A grant that is in force, with one valid refresh token; in the form that authlib's grants expect."""
 
-    sid: str
+    grant_id: str
     authorization: Authorization
     jkt: str = ""
     """The thumbprint of the client's DPoP key, if its tokens are bound to one."""

@@ -14,7 +14,7 @@ import msgspec
 
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
-from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants, provider_sessions
+from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants, provider_logins
 from hubbub.store.sql import Connection, Row, add_row, and_, delete, func, insert, select, text, update
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -34,7 +34,7 @@ _SAVE_CONSENT: Final = (
 class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A grant for lists."""
 
-    sid: str
+    grant_id: str
     tenant: str
     user: str
     client_id: str
@@ -72,7 +72,7 @@ def take_code(
     taken = delete(codes).where(codes.c.code_hash == code_hash, codes.c.client_id == client_id)
     row = connection.execute(taken.returning(codes.c.content, codes.c.expires_at)).first()
     if row is None:
-        replayed = connection.execute(select(grants.c.sid).where(grants.c.code_hash == code_hash)).scalar()
+        replayed = connection.execute(select(grants.c.grant_id).where(grants.c.code_hash == code_hash)).scalar()
         return None, [] if replayed is None else end_grants(connection, [str(replayed)], now)
     if row.expires_at <= now:
         return None, []
@@ -92,9 +92,9 @@ def add_grant(
     mine = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
     ended = _end_oldest_grants(connection, mine, now)
     token = RefreshToken.new()
-    grant = Grant(sid=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
+    grant = Grant(grant_id=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
     row = {
-        "sid": grant.sid,
+        "grant_id": grant.grant_id,
         "handle_hash": token.handle_hash,
         "secret_hash": token.secret_hash,
         "code_hash": code.code_hash,
@@ -109,10 +109,8 @@ def add_grant(
     }
     add_row(connection, grants, row)
     # A login belongs to the first grant that it leads to.
-    taken = update(provider_sessions).where(
-        provider_sessions.c.id == user.provider_session, provider_sessions.c.sid == ""
-    )
-    connection.execute(taken.values(sid=grant.sid, expires_at=int(now + authorization.max_age_s)))
+    taken = update(provider_logins).where(provider_logins.c.id == user.provider_login, provider_logins.c.grant_id == "")
+    connection.execute(taken.values(grant_id=grant.grant_id, expires_at=int(now + authorization.max_age_s)))
     _renew_client(connection, authorization.client_id, now)
     return grant, token, ended
 
@@ -128,15 +126,17 @@ def find_grant(
     return None if row is None or row.expires_at <= now else msgspec.json.decode(row.content, type=Grant)
 
 
-def find_grant_by_sid(connection: Connection, sid: str, now: float) -> Grant | None:
+def find_grant_by_id(connection: Connection, grant_id: str, now: float) -> Grant | None:
     """Return a grant; None if it has ended."""
-    row = connection.execute(select(grants.c.content, grants.c.expires_at).where(grants.c.sid == sid)).first()
+    row = connection.execute(select(grants.c.content, grants.c.expires_at).where(grants.c.grant_id == grant_id)).first()
     return None if row is None or row.expires_at <= now else msgspec.json.decode(row.content, type=Grant)
 
 
 def save_grant(connection: Connection, grant: Grant) -> None:
     """Replace what a grant permits."""
-    connection.execute(update(grants).where(grants.c.sid == grant.sid).values(content=_encode(grant).decode()))
+    connection.execute(
+        update(grants).where(grants.c.grant_id == grant.grant_id).values(content=_encode(grant).decode())
+    )
 
 
 def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now: float) -> RefreshToken | None:
@@ -146,41 +146,43 @@ def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now:
     idle_end, latest_end = int(now + limits.GRANT_IDLE_S), grants.c.created_at + int(max_age_s)
     statement = (
         update(grants)
-        .where(grants.c.sid == grant.sid, grants.c.secret_hash == token.secret_hash)
+        .where(grants.c.grant_id == grant.grant_id, grants.c.secret_hash == token.secret_hash)
         .values(secret_hash=following.secret_hash, used_at=int(now))
         .returning(grants.c.created_at)
     )
     if connection.execute(statement).first() is None:
-        end_grants(connection, [grant.sid], now)
+        end_grants(connection, [grant.grant_id], now)
         return None
     connection.execute(
-        update(grants).where(grants.c.sid == grant.sid, latest_end > idle_end).values(expires_at=idle_end)
+        update(grants).where(grants.c.grant_id == grant.grant_id, latest_end > idle_end).values(expires_at=idle_end)
     )
     connection.execute(
-        update(grants).where(grants.c.sid == grant.sid, latest_end <= idle_end).values(expires_at=latest_end)
+        update(grants).where(grants.c.grant_id == grant.grant_id, latest_end <= idle_end).values(expires_at=latest_end)
     )
     _renew_client(connection, grant.authorization.client_id, now)
     return following
 
 
-def end_grants(connection: Connection, sids: Iterable[str], now: float) -> list[str]:
+def end_grants(connection: Connection, grant_ids: Iterable[str], now: float) -> list[str]:
     """End grants: their refresh tokens are gone, and their access tokens are refused; return those that ended."""
     ended = []
-    for sid in sids:
-        row = connection.execute(delete(grants).where(grants.c.sid == sid).returning(grants.c.content)).first()
+    for grant_id in grant_ids:
+        row = connection.execute(
+            delete(grants).where(grants.c.grant_id == grant_id).returning(grants.c.content)
+        ).first()
         if row is None:
             continue
-        ended.append(sid)
-        connection.execute(delete(provider_sessions).where(provider_sessions.c.sid == sid))
+        ended.append(grant_id)
+        connection.execute(delete(provider_logins).where(provider_logins.c.grant_id == grant_id))
         expires_at = int(now + limits.ACCESS_TOKEN_S + _ENDED_MARGIN_S)
-        connection.execute(delete(ended_grants).where(ended_grants.c.sid == sid))
-        connection.execute(insert(ended_grants).values(sid=sid, expires_at=expires_at))
+        connection.execute(delete(ended_grants).where(ended_grants.c.grant_id == grant_id))
+        connection.execute(insert(ended_grants).values(grant_id=grant_id, expires_at=expires_at))
     return ended
 
 
 def list_grants(connection: Connection, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
     """Return the grants of a tenant or a user; None stands for all."""
-    query = select(grants).order_by(grants.c.created_at, grants.c.sid)
+    query = select(grants).order_by(grants.c.created_at, grants.c.grant_id)
     if tenant is not None:
         query = query.where(grants.c.tenant == tenant)
     if user is not None:
@@ -188,16 +190,20 @@ def list_grants(connection: Connection, tenant: str | None = None, user: str | N
     return [_grant_info(row) for row in connection.execute(query)]
 
 
-def ended_sids(connection: Connection, now: float) -> list[str]:
+def ended_grant_ids(connection: Connection, now: float) -> list[str]:
     """Return the grants that ended and whose access tokens may not have expired."""
-    query = select(ended_grants.c.sid).where(ended_grants.c.expires_at > now).order_by(ended_grants.c.expires_at.desc())
-    return [row.sid for row in connection.execute(query.limit(limits.REVOKED_GRANTS))]
+    query = (
+        select(ended_grants.c.grant_id)
+        .where(ended_grants.c.expires_at > now)
+        .order_by(ended_grants.c.expires_at.desc())
+    )
+    return [row.grant_id for row in connection.execute(query.limit(limits.ENDED_GRANTS))]
 
 
 def _grant_info(row: Row[Any]) -> GrantInfo:
     grant = msgspec.json.decode(row.content, type=Grant)
     return GrantInfo(
-        sid=row.sid,
+        grant_id=row.grant_id,
         tenant=row.tenant,
         user=row.user_name,
         client_id=row.client_id,
@@ -211,9 +217,9 @@ def _grant_info(row: Row[Any]) -> GrantInfo:
 
 
 def _end_oldest_grants(connection: Connection, mine: Any, now: float) -> list[str]:
-    newest_first = select(grants.c.sid).where(mine).order_by(grants.c.used_at.desc(), grants.c.sid)
+    newest_first = select(grants.c.grant_id).where(mine).order_by(grants.c.used_at.desc(), grants.c.grant_id)
     surplus = connection.execute(newest_first.offset(limits.GRANTS_PER_USER - 1).limit(limits.GRANTS_PER_USER))
-    return end_grants(connection, [row.sid for row in surplus], now)
+    return end_grants(connection, [row.grant_id for row in surplus], now)
 
 
 # -- consents ------------------------------------------------------------------
@@ -276,7 +282,7 @@ def _same_consent(authorization: Authorization, target: str) -> Any:
 
 def sweep(connection: Connection, now: float) -> None:
     """Delete what has expired."""
-    for table in (codes, grants, ended_grants, consents, clients, provider_sessions):
+    for table in (codes, grants, ended_grants, consents, clients, provider_logins):
         connection.execute(delete(table).where(table.c.expires_at <= now))
 
 

@@ -144,7 +144,7 @@ async def redirect(exchange: HttpExchange, url: str, headers: HeaderList = ()) -
 # -- the browser ---------------------------------------------------------------------
 
 
-class Browser:
+class BrowserCookie:
     """Recognizes a browser by a cookie, so that a login that began in one is not continued in another."""
 
     def __init__(self, issuer: str) -> None:
@@ -170,6 +170,6 @@ class Browser:
         return value, ((b"set-cookie", f"{self._name}={value}; {attributes}".encode()),)
 
 
-def hash_browser(cookie: str) -> str:
+def hash_browser_cookie(cookie: str) -> str:
     """Return the hash of the cookie that a sealed state contains."""
     return hashlib.sha256(cookie.encode("utf-8", "replace")).hexdigest()

@@ -87,7 +87,7 @@ def _provider_config(settings: ProviderSettings) -> ProviderConfig:
         scopes=settings.scopes,
         claims=ClaimMapping(tenant=settings.tenant_claim, user=settings.user_claim, scopes=settings.scope_claims),
         scope_map=settings.scope_map,
-        max_session_s=settings.max_session_s,
+        max_login_s=settings.max_login_s,
     )
 
 

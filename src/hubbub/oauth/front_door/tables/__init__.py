@@ -41,7 +41,7 @@ codes = Table(
 grants = Table(
     "oauth_grants",
     metadata,
-    Column("sid", Text, primary_key=True),
+    Column("grant_id", Text, primary_key=True),
     Column("handle_hash", Text, nullable=False),  # identifies the grant in its refresh tokens
     Column("secret_hash", Text, nullable=False),  # of the only refresh token that is valid
     Column("code_hash", Text, nullable=False),
@@ -61,7 +61,7 @@ grants = Table(
 ended_grants = Table(
     "oauth_ended_grants",
     metadata,
-    Column("sid", Text, primary_key=True),
+    Column("grant_id", Text, primary_key=True),
     Column("expires_at", BigInteger, nullable=False),  # when its last access token has expired
 )
 
@@ -80,18 +80,18 @@ consents = Table(
     PrimaryKeyConstraint("tenant", "user_name", "client_id", "redirect_target", "resource"),
 )
 
-provider_sessions = Table(
-    "oauth_provider_sessions",
+provider_logins = Table(
+    "oauth_provider_logins",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("sid", Text, nullable=False),  # the grant that began with this login; empty until there is one
+    Column("grant_id", Text, nullable=False),  # the grant that began with this login; empty until there is one
     Column("tenant", Text, nullable=False),
     Column("user_name", Text, nullable=False),
     Column("sealed", Text, nullable=False),  # the refresh token of the identity provider
     Column("checked_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
-    Index("oauth_provider_sessions_grant", "sid"),
-    Index("oauth_provider_sessions_user", "tenant", "user_name"),
+    Index("oauth_provider_logins_grant", "grant_id"),
+    Index("oauth_provider_logins_user", "tenant", "user_name"),
 )
 
 signing_keys = Table(

@@ -32,7 +32,7 @@ def upgrade() -> None:
     op.create_index("oauth_codes_user", "oauth_codes", ["tenant", "user_name"])
     op.create_table(
         "oauth_grants",
-        Column("sid", Text, primary_key=True),
+        Column("grant_id", Text, primary_key=True),
         *_texts(
             "handle_hash", "secret_hash", "code_hash", "client_id", "client_name", "tenant", "user_name", "content"
         ),
@@ -43,7 +43,7 @@ def upgrade() -> None:
     op.create_index("oauth_grants_user", "oauth_grants", ["tenant", "user_name"])
     op.create_table(
         "oauth_ended_grants",
-        Column("sid", Text, primary_key=True),
+        Column("grant_id", Text, primary_key=True),
         *_times("expires_at"),
     )
     op.create_table(
@@ -53,13 +53,13 @@ def upgrade() -> None:
         PrimaryKeyConstraint("tenant", "user_name", "client_id", "redirect_target", "resource"),
     )
     op.create_table(
-        "oauth_provider_sessions",
+        "oauth_provider_logins",
         Column("id", Text, primary_key=True),
-        *_texts("sid", "tenant", "user_name", "sealed"),
+        *_texts("grant_id", "tenant", "user_name", "sealed"),
         *_times("checked_at", "expires_at"),
     )
-    op.create_index("oauth_provider_sessions_grant", "oauth_provider_sessions", ["sid"])
-    op.create_index("oauth_provider_sessions_user", "oauth_provider_sessions", ["tenant", "user_name"])
+    op.create_index("oauth_provider_logins_grant", "oauth_provider_logins", ["grant_id"])
+    op.create_index("oauth_provider_logins_user", "oauth_provider_logins", ["tenant", "user_name"])
     op.create_table(
         "oauth_signing_keys",
         Column("kid", Text, primary_key=True),

@@ -1,7 +1,7 @@
 """Asks the identity provider again about people who logged in there, when their apps refresh a token.
 
 It needs a refresh token of the provider, which is stored sealed, one for each login, and is never used for anything
-else. A login without one ends after `max_session_s` of `[oauth.provider]`, so that the person logs in again.
+else. A login without one ends after `max_login_s` of `[oauth.provider]`, so that the person logs in again.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from hubbub.ports import Sealer
 if TYPE_CHECKING:
     from hubbub.store.sql import Connection, Database
 
-_PURPOSE: Final = "oauth provider session"
+_PURPOSE: Final = "oauth provider login"
 
 logger = logging.getLogger("hubbub.oauth")
 
 
-class ProviderNotAsked(OAuthError):
+class ProviderUnavailable(OAuthError):
     """The identity provider has not answered for too long, so nothing is issued."""
 
 
-class _SealedSession(msgspec.Struct, frozen=True, array_like=True):
+class _SealedLogin(msgspec.Struct, frozen=True, array_like=True):
     subject: str
     refresh_token: str
 
 
-class _Session(msgspec.Struct, frozen=True):
+class _StoredLogin(msgspec.Struct, frozen=True):
     id: str
-    sid: str
+    grant_id: str
     """The one grant that began with this login."""
     sealed: str
     checked_at: int
 
 
-class ProviderSessions:
+class ProviderLogins:
     """The logins at the provider whose refresh tokens are known."""
 
     def __init__(
@@ -77,47 +77,51 @@ class ProviderSessions:
         id, now = secrets.token_urlsafe(16), self._clock()
         sealed = self._seal(login)
         await self._database().write(lambda connection: _insert(connection, id, user, sealed, now))
-        return msgspec.structs.replace(user, provider_session=id)
+        return msgspec.structs.replace(user, provider_login=id)
 
     async def check(self, text: str, client_id: str) -> list[str]:
         """Ask the provider about the person of a refresh token, if that is due; return the grants that ended by it.
 
-        Raises: ProviderNotAsked, StoreFailed.
+        Raises: ProviderUnavailable, StoreFailed.
         """
         token = RefreshToken.parse(text)
         if token is None:
             return []
         grant = await self._database().read(lambda c: _find_current_grant(c, token, client_id, self._clock()))
-        if grant is None or not grant.authorization.user.provider_session:
+        if grant is None or not grant.authorization.user.provider_login:
             return []
-        id = grant.authorization.user.provider_session
-        session = await self._database().read(lambda connection: _read(connection, id))
-        if session is None or session.sid != grant.sid:
+        id = grant.authorization.user.provider_login
+        stored = await self._database().read(lambda connection: _read(connection, id))
+        if stored is None or stored.grant_id != grant.grant_id:
             return await self._end(grant, "its login at the provider is unknown")
         now = self._clock()
-        age_s = now - session.checked_at
+        age_s = now - stored.checked_at
         if age_s < limits.PROVIDER_CHECK_S:
             return []
-        if not await self._database().write(lambda c: _set_checked(c, id, session.checked_at, int(now))):
+        if not await self._database().write(lambda c: _set_checked(c, id, stored.checked_at, int(now))):
             return []  # another request is asking
         try:
-            await self._ask(grant, session)
+            await self._ask(grant, stored)
         except LoginEnded as error:
             return await self._end(grant, error.message)
         except (HubbubError, TimeoutError) as error:
-            await self._database().write(lambda c: _set_checked(c, id, int(now), session.checked_at))
+            await self._database().write(lambda c: _set_checked(c, id, int(now), stored.checked_at))
             if isinstance(error, StoreFailed):
                 raise
             reason = str(error) or "it did not answer in time"
-            logger.warning("oauth_provider_not_asked", extra={"sid": grant.sid, "age_s": int(age_s), "reason": reason})
+            logger.warning(
+                "oauth_provider_unavailable", extra={"grant_id": grant.grant_id, "age_s": int(age_s), "reason": reason}
+            )
             if age_s < limits.PROVIDER_DOWN_S:
                 return []
-            raise ProviderNotAsked("The identity provider of this server cannot be asked; try again later") from None
+            raise ProviderUnavailable(
+                "The identity provider cannot be reached to check this login; try again later"
+            ) from None
         return []
 
-    async def _ask(self, grant: Grant, session: _Session) -> None:
+    async def _ask(self, grant: Grant, stored: _StoredLogin) -> None:
         try:
-            kept = msgspec.convert(self._sealer.open(_PURPOSE, session.sealed), type=_SealedSession)
+            kept = msgspec.convert(self._sealer.open(_PURPOSE, stored.sealed), type=_SealedLogin)
         except (ValueError, msgspec.ValidationError):
             # Sealed with a key that this installation no longer has.
             raise LoginEnded("The login cannot be opened") from None
@@ -134,7 +138,7 @@ class ProviderSessions:
         user = msgspec.structs.replace(old, scopes=user.scopes)
         authorization = msgspec.structs.replace(authorization, user=user, scopes=scopes)
         sealed, checked = self._seal(login), msgspec.structs.replace(grant, authorization=authorization)
-        await self._database().write(lambda connection: _update(connection, session.id, sealed, checked))
+        await self._database().write(lambda connection: _update(connection, stored.id, sealed, checked))
 
     def _seal(self, login: ProviderLogin) -> str:
         return self._sealer.seal(_PURPOSE, [login.subject, login.refresh_token])
@@ -142,9 +146,9 @@ class ProviderSessions:
     async def _end(self, grant: Grant, reason: str) -> list[str]:
         from hubbub.oauth.front_door import store
 
-        logger.info("oauth_login_ended_by_provider", extra={"sid": grant.sid, "reason": reason})
+        logger.info("oauth_login_ended_by_provider", extra={"grant_id": grant.grant_id, "reason": reason})
         now = self._clock()
-        return await self._database().write(lambda connection: store.end_grants(connection, [grant.sid], now))
+        return await self._database().write(lambda connection: store.end_grants(connection, [grant.grant_id], now))
 
 
 def _find_current_grant(connection: Connection, token: RefreshToken, client_id: str, now: float) -> Grant | None:
@@ -157,48 +161,48 @@ def _find_current_grant(connection: Connection, token: RefreshToken, client_id: 
 
 def _insert(connection: Connection, id: str, user: User, sealed: str, now: float) -> None:
     from hubbub.oauth.front_door import store
-    from hubbub.oauth.front_door.tables import provider_sessions
+    from hubbub.oauth.front_door.tables import provider_logins
     from hubbub.store.sql import add_row, and_
 
-    columns = provider_sessions.c
+    columns = provider_logins.c
     mine = and_(columns.tenant == user.tenant, columns.user_name == user.name)
     store.delete_oldest(
-        connection, provider_sessions, columns.id, mine, columns.expires_at, limits.PROVIDER_SESSIONS_PER_USER
+        connection, provider_logins, columns.id, mine, columns.expires_at, limits.PROVIDER_LOGINS_PER_USER
     )
     row = {
         "id": id,
-        "sid": "",
+        "grant_id": "",
         "tenant": user.tenant,
         "user_name": user.name,
         "sealed": sealed,
         "checked_at": int(now),
         "expires_at": int(now + limits.LOGIN_S + limits.CODE_S),
     }
-    add_row(connection, provider_sessions, row)
+    add_row(connection, provider_logins, row)
 
 
-def _read(connection: Connection, id: str) -> _Session | None:
-    from hubbub.oauth.front_door.tables import provider_sessions
+def _read(connection: Connection, id: str) -> _StoredLogin | None:
+    from hubbub.oauth.front_door.tables import provider_logins
     from hubbub.store.sql import select
 
-    row = connection.execute(select(provider_sessions).where(provider_sessions.c.id == id)).first()
-    return None if row is None else _Session(row.id, row.sid, row.sealed, row.checked_at)
+    row = connection.execute(select(provider_logins).where(provider_logins.c.id == id)).first()
+    return None if row is None else _StoredLogin(row.id, row.grant_id, row.sealed, row.checked_at)
 
 
 def _set_checked(connection: Connection, id: str, before: int, checked_at: int) -> bool:
     """Whether the time was `before`; of several requests at the same time, one may ask."""
-    from hubbub.oauth.front_door.tables import provider_sessions
+    from hubbub.oauth.front_door.tables import provider_logins
     from hubbub.store.sql import update
 
-    columns = provider_sessions.c
-    changed = update(provider_sessions).where(columns.id == id, columns.checked_at == before)
+    columns = provider_logins.c
+    changed = update(provider_logins).where(columns.id == id, columns.checked_at == before)
     return connection.execute(changed.values(checked_at=checked_at).returning(columns.id)).first() is not None
 
 
 def _update(connection: Connection, id: str, sealed: str, grant: Grant) -> None:
     from hubbub.oauth.front_door import store
-    from hubbub.oauth.front_door.tables import provider_sessions
+    from hubbub.oauth.front_door.tables import provider_logins
     from hubbub.store.sql import update
 
-    connection.execute(update(provider_sessions).where(provider_sessions.c.id == id).values(sealed=sealed))
+    connection.execute(update(provider_logins).where(provider_logins.c.id == id).values(sealed=sealed))
     store.save_grant(connection, grant)

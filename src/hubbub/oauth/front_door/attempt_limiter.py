@@ -11,7 +11,7 @@ from hubbub.security.rate_limits import caller_key
 from hubbub.security.rates import Rate, RequestTimes
 
 
-class Attempts:
+class AttemptLimiter:
     """Counts the attempts that its owner adds."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float], total: Rate | None = None) -> None:
