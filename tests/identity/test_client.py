@@ -83,7 +83,7 @@ async def call_whoami(site: ProtectedSite, oauth: OAuth) -> Any:
 # -- a person logs in ---------------------------------------------------------------------
 
 
-async def test_a_client_that_nobody_registered_logs_in(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
+async def test_an_unregistered_client_registers_and_logs_in(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     store = MemoryCredentialStore()
     found = await call_whoami(site, OAuth(scope=SCOPE, redirect_handler=browse(provider), store=store))
@@ -170,7 +170,7 @@ async def test_a_call_that_needs_more_obtains_more(pair: tuple[ProviderProcess, 
         assert {*SCOPE.split(), "notes:write"} <= set((await only_credentials(store)).scopes)
 
 
-async def test_a_person_who_says_no_is_an_error(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
+async def test_a_declined_login_is_an_error(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
     provider, site = pair
     browser = provider.new_browser()
 

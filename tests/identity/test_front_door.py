@@ -194,7 +194,9 @@ async def test_the_person_can_refuse(pair: tuple[ProviderProcess, ProtectedSite]
 # -- what goes wrong ------------------------------------------------------------------------
 
 
-async def test_a_person_without_a_tenant_of_the_hub_is_told_so(pair: tuple[ProviderProcess, ProtectedSite]) -> None:
+async def test_a_person_without_a_tenant_of_the_hub_sees_the_reason(
+    pair: tuple[ProviderProcess, ProtectedSite],
+) -> None:
     provider, hub = pair
     seen: list[Page] = []
 

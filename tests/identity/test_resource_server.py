@@ -78,7 +78,7 @@ async def test_tools_are_listed_by_the_scopes_of_the_token(provider: ProviderPro
     }
 
 
-async def test_a_request_without_a_token_is_told_where_to_get_one(site: ProtectedSite) -> None:
+async def test_a_401_names_the_metadata(site: ProtectedSite) -> None:
     response = await site.process.site.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, {})
     assert response.status == 401
     challenge = response.header("WWW-Authenticate") or ""
@@ -156,7 +156,7 @@ async def test_a_provider_over_https_is_verified_with_its_authority(
         assert (await started.request(token)).status == 200
 
 
-async def test_a_provider_with_an_unknown_certificate_is_not_believed(
+async def test_a_provider_with_an_unknown_certificate_is_refused(
     tls_oidc_provider: ProviderProcess, tmp_path: Path
 ) -> None:
     with protect_notes(tmp_path, tls_oidc_provider, trusts_authority=False) as started:

@@ -72,7 +72,7 @@ async def log_in(hub: UserHub, caller: str, person: str) -> None:
 
 @pytest.mark.requirement("I2")
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
-async def test_each_user_logs_in_once_and_is_known_to_the_server_by_an_own_account(
+async def test_each_user_logs_in_once_and_is_known_to_the_server_with_a_separate_account(
     tmp_path: Path, site: ProtectedSite, version: str
 ) -> None:
     async with run_user_hub(tmp_path, site) as hub:

@@ -54,7 +54,7 @@ def test_a_public_jwk_has_no_private_part() -> None:
     "text",
     [b"", b"{}", b"[]", b"-----BEGIN NOTHING-----", jwk.ECKey.generate_key("P-256").as_pem(private=False)],
 )
-def test_what_is_no_private_key_is_refused(text: bytes) -> None:
+def test_text_without_a_private_key_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="private"):
         JwtSigningKey.read(text)
 
@@ -64,6 +64,6 @@ def test_an_algorithm_that_does_not_fit_the_key_is_refused() -> None:
         JwtSigningKey.read(JwtSigningKey.generate().to_pem(), "RS256")
 
 
-def test_what_is_no_key_has_no_thumbprint() -> None:
+def test_an_invalid_key_has_no_thumbprint() -> None:
     with pytest.raises(InvalidJwt, match="key"):
         thumbprint({"kty": "EC"})

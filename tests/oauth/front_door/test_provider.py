@@ -155,7 +155,7 @@ FAULTS: dict[str, Callable[[FaultyProvider], None]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_a_wrong_response_of_the_provider_logs_nobody_in(tmp_path: Path, fault: str) -> None:
+async def test_an_invalid_provider_response_is_refused(tmp_path: Path, fault: str) -> None:
     with faulty_provider.serve() as provider:
         FAULTS[fault](provider)
         config = ProviderConfig(issuer=provider.issuer, client_id="hub")
