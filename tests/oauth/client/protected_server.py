@@ -73,7 +73,7 @@ class ProtectedServer:
 
     def oauth(self, **fields: Any) -> OAuth:
         """Settings of a client whose person consents to everything."""
-        return OAuth(**{"redirect": self.log_in, "redirect_uri": REDIRECT_URI, **fields})
+        return OAuth(**{"redirect_handler": self.log_in, "redirect_uri": REDIRECT_URI, **fields})
 
     def config(self, auth: OAuth | Authorizer | None = None, **fields: Any) -> ServerConfig:
         pinned = {"protocol_version": "2025-11-25"}
