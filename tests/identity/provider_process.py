@@ -17,7 +17,7 @@ from tests.identity.scripted_browser import Page, ScriptedBrowser
 
 HERE = Path(__file__).parent
 PEOPLE: dict[str, dict[str, Any]] = json.loads((HERE / "people.json").read_text())
-# Nobody listens there: the browser reads the response from the URL of the redirect.
+# No server listens there: the browser reads the response from the URL of the redirect.
 REDIRECT_URI = "http://127.0.0.1/callback"
 
 

@@ -1,4 +1,4 @@
-"""The pages on which a user of a hub logs in at a server: links cannot be used on or by anybody else."""
+"""The pages on which a user of a hub logs in at a server: a link works only for its own user."""
 
 import asyncio
 import os

@@ -70,7 +70,7 @@ def test_a_program_uses_its_secret(
     assert client["client_secret"] not in direct.stdout + direct.stderr + through_hub.stdout + through_hub.stderr
     refused = run(tmp_path, "login", "notes", "--config", str(file), SECRET=client["client_secret"])
     assert refused.returncode == 2
-    assert "'notes' uses the grant client_credentials, which needs no login" in refused.stderr
+    assert "'notes' uses the grant client_credentials, which gets its tokens without a login" in refused.stderr
 
 
 def test_a_program_signs_with_the_key_in_a_file(

@@ -90,5 +90,8 @@ def _read(path: Path, setting: str) -> str:
     except UnicodeDecodeError:
         text = ""
     if not text or len(data) > limits.SECRET_FILE_BYTES:
-        raise SettingsError(f"{setting}: {path} is not a key or token in text form")
+        raise SettingsError(
+            f"{setting}: {path} is empty, larger than {limits.SECRET_FILE_BYTES // 1024} KiB or not ASCII text; "
+            "give a PEM or JWK key, or a JWT"
+        )
     return text

@@ -333,7 +333,8 @@ class RemoteUpstream:
         if self.logins is not None:
             # The default session has the login of another user.
             raise InvalidParams(
-                f"Resources of {self.id} cannot be watched, because each user has a separate login there"
+                f"Resources of {self.id} cannot be subscribed to, because each user logs in there separately; read "
+                "them again instead"
             )
         try:
             async with asyncio.timeout(self._options.timeout_s):

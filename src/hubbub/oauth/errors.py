@@ -37,7 +37,7 @@ class TokenRequestRefused(AuthorizationFailed):
     def __init__(self, issuer: str, code: str, description: str = "") -> None:
         shown = printable(code) or "no error code"
         detail = f" ({printable(description)})" if printable(description) else ""
-        super().__init__(f"The authorization server {issuer} refused to issue a token: {shown}{detail}")
+        super().__init__(f"The authorization server {issuer} refused the request: {shown}{detail}")
         self.code = code
 
 

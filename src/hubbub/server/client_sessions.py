@@ -75,7 +75,7 @@ class ClientGrants(Protocol):
     """The grants of MCP clients at a server that is their authorization server."""
 
     async def list_grants(self, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
-        """Return the logins of a tenant or a user; None stands for all.
+        """Return the grants of a tenant or a user; None stands for all.
 
         Raises: StoreFailed.
         """

@@ -27,7 +27,7 @@ from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.server.public_routes import PublicRoute
 from hubbub.settings.governance import TenantSettings
 
-# Nobody listens there: the browser reads the response from the URL of the redirect.
+# No server listens there: the browser reads the response from the URL of the redirect.
 REDIRECT_URI = "http://127.0.0.1/callback"
 WEB_REDIRECT_URI = "https://app.example/callback"
 SEALING_KEY = bytes(32)
@@ -248,6 +248,8 @@ async def open_door(
         server.public_routes[path] = PublicRoute(handlers)
     for path, handlers in front_door.endpoints.items():
         server.public_routes[path] = PublicRoute(handlers, any_origin=True)
+    # Like the links of a hub: a page of the server that needs a login, without a client.
+    server.public_routes["/person"] = PublicRoute({"GET": lambda call: front_door.start_person_login(call, call.path)})
     async with front_door.running(), run_server(server, http_addr=f"127.0.0.1:{port}", proxied_by=proxied_by):
         yield Door(front_door, url, clock, ring, keys)
 

@@ -185,7 +185,7 @@ async def test_a_client_is_known_by_the_document_at_its_id(tmp_path: Path, monke
         assert await app.tokens()
         assert publisher.requests == 1
         assert (await app.open(redirect_uri="https://other.example/")).status == 400
-        # The redirect is on the web, so nobody else can use the consent; the next login needs no question.
+        # The redirect is on the web, so no other program can use the consent; the next login skips the page.
         assert "code" in (await app.consent()).query
         publisher.document["redirect_uris"] = ["https://new.example/callback"]
         door.clock.added_s += 601

@@ -107,7 +107,7 @@ async def test_the_form_counts_only_in_the_browser_in_which_the_login_began(tmp_
         sent = await victim.send(f"{door.url}/oauth/consent", _form_of(page), {"Origin": door.url})
         assert (sent.status, "Location" in sent.headers) == (400, False)
         assert (await door.send("/oauth/consent", _form_of(page))).status == 400
-        # The login page is bound to its browser too: nobody is logged in as somebody else by a link.
+        # The login page is bound to its browser too: a link cannot log a person in to another account.
         login = await attacker.open()
         assert (await victim.send(login.url)).status == 400
 

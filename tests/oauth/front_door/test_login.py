@@ -1,9 +1,11 @@
 """Logging in at the front door with an API key, from the app's request to its tokens."""
 
+import asyncio
 import json
 from pathlib import Path
 
 from joserfc import jwk, jwt
+from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door.door_site import open_door
 
 
@@ -26,3 +28,14 @@ async def test_a_person_logs_in_and_the_app_gets_tokens(tmp_path: Path, database
         refreshed = json.loads((await app.refresh(tokens["refresh_token"])).text)
         assert refreshed["refresh_token"] != tokens["refresh_token"]
         assert (await door.front_door.tokens.verify(refreshed["access_token"].encode())).principal == verified.principal
+
+
+async def test_the_login_page_names_the_app_if_there_is_one(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        page = await (await door.app()).open()
+        assert "Test client wants to connect to this server." in page.text
+        assert "the app gets a token of its own" in page.text
+        page = await asyncio.to_thread(ScriptedBrowser().visit, f"{door.url}/person")
+        assert "Enter your API key of this server to continue." in page.text
+        assert "The key is not sent to any other server." in page.text
+        assert " app " not in page.text

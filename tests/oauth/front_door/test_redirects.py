@@ -99,7 +99,7 @@ async def test_wrong_requests_are_answered_at_the_redirect_uri(
 async def test_wrong_requests_redirect_to_no_other_site(
     tmp_path: Path, changes: dict[str, str | None], error: str
 ) -> None:
-    """Anybody can register a client, so a link to this server would lead anywhere."""
+    """Anyone can register a client, so a redirect with the error could lead to any site."""
     async with open_door(tmp_path) as door:
         app = await door.app(redirect_uri=WEB_REDIRECT_URI)
         changes = {name: value and value.replace("HUB", door.url) for name, value in changes.items()}

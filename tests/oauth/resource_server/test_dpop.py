@@ -88,6 +88,7 @@ async def test_a_bound_token_is_not_accepted_as_a_bearer_token_also_after_it_was
         for _ in range(2):
             response = await protected.call(authorization=f"Bearer {token}", dpop=prove(KEY, token))
             assert_challenge(response, "DPoP", "invalid_token")
+            assert "send it as 'Authorization: DPoP <token>' with a proof in the header DPoP" in response.body.decode()
             assert (await protected.call(authorization=f"DPoP {token}", dpop=prove(KEY, token))).status == 200
 
 

@@ -55,7 +55,10 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
     ) -> ConnectResult:
         """Log in at a server with your own account, list the servers that need it, or end such a login."""
         if context.caller.principal is ANONYMOUS:
-            raise ToolError("Only users can log in at servers: call this hub with a key or a token")
+            raise ToolError(
+                "A login at a server needs a user, but this call is not authenticated; call this hub with an API key "
+                "or an access token"
+            )
         known, user = front.connectable_servers(context.caller), HubUser.from_principal(context.caller.principal)
         if server is not None and server not in known:
             raise ToolError(f"No server {server!r} asks users to log in{format_suggestion(server, known)}")

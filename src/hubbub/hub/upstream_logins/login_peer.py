@@ -73,8 +73,8 @@ class LoginPeer:
         if call.caller.principal is ANONYMOUS:
             raise UpstreamLoginRequired(
                 self._logins.server,
-                f"Users of the server {self._logins.server} log in there with accounts of their own, and this call has "
-                "no user. Call this hub with a key or a token; its operator can require them",
+                f"{self._logins.server} needs the login of a user, but this call is not authenticated; call this hub "
+                "with an API key or an access token",
             )
         user = HubUser.from_principal(call.caller.principal)
         link = self._open_state(call, user)
@@ -94,7 +94,9 @@ class LoginPeer:
             return await self._upstream.request(call)
         except UserLoginRequired as error:
             raise UpstreamLoginRequired(
-                self._logins.server, f"The server {self._logins.server} refused the login. Try again later"
+                self._logins.server,
+                f"{self._logins.server} refused the new token of this user; call hub.connect with "
+                f'{{"server": "{self._logins.server}"}} to log in again',
             ) from error
 
     async def notify(self, note: Notification) -> None:
@@ -193,7 +195,10 @@ def check_response(body: Raw, server: str) -> None:
         action = "cancel"
     if action != "accept":
         done = "declined" if action == "decline" else "dismissed"
-        raise UpstreamLoginRequired(server, f"The server {server} needs a login of its user, who {done} it")
+        raise UpstreamLoginRequired(
+            server,
+            f"The user {done} the login at {server}, so the call was not made; call again to ask once more",
+        )
 
 
 def _make_link(upstream_logins: UpstreamLogins, caller: Caller, server: str) -> tuple[LoginLink, str]:

@@ -168,12 +168,13 @@ close the page.</p>
         pending = self._read_pending(exchange, state)
         await self._upstream_logins.finish(pending.link, pending.login, exchange.query)
         link = pending.link
+        command = f"hubbub logout {self._upstream_logins.base_url}/mcp --upstream {link.server}"
         body = f"""\
 <p class="server">{escape(self._hub_name)}</p>
 <h1>You are logged in at {escape(link.server)}</h1>
 <p>Calls that waited for this continue now. You can close this page.</p>
-<p class="muted">To end it: call the tool hub.connect with the action disconnect, or run hubbub logout with --upstream
-{escape(link.server)}.</p>"""
+<p class="muted">To log out of {escape(link.server)}, call the tool hub.connect with the action disconnect, or run
+<code>{escape(command)}</code>.</p>"""
         page = pages.make_page(f"Logged in – {self._hub_name}", body, self._style_url)
         await respond_page(exchange, page, headers=(self._cookie(state, "", 0),))
 

@@ -85,7 +85,8 @@ class FileCredentialStore:
             entries[key] = credentials
             if len(entries) > limits.STORED_CREDENTIALS:
                 raise SettingsError(
-                    f"there are logins to {limits.STORED_CREDENTIALS} servers already; remove some with `hubbub logout`"
+                    f"{limits.STORED_CREDENTIALS} logins are stored, which is the limit; remove some with "
+                    "`hubbub logout`, or set `database` in [oauth] for the users of a hub"
                 )
 
         await asyncio.to_thread(self._edit, put)

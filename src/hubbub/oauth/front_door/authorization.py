@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 LOGIN_PATH: Final = "/oauth/login"
 CONSENT_PATH: Final = "/oauth/consent"
+_REPORT: Final = "Report this to the developer of the app."
 CALLBACK_PATH: Final = "/oauth/callback"
 _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
@@ -113,7 +114,9 @@ class AuthorizationFlow:
         try:
             parameters = read_query(exchange)
         except BadParameters as error:
-            raise PageError(f"The app sent a wrong request: {error}.") from None
+            raise PageError(
+                f"The app sent an invalid request: {error}. Report this to the developer of the app."
+            ) from None
         client = await self._find_client(first(parameters, "client_id"), exchange)
         redirect_uri = first(parameters, "redirect_uri")
         if not client.check_redirect_uri(redirect_uri):
@@ -129,7 +132,8 @@ class AuthorizationFlow:
             url = self._error_url(redirect_uri, first(parameters, "state"), error.error, str(error))
             if not is_local_redirect(redirect_uri):
                 # Anyone can register a client, so this would be an open redirector: RFC 9700 §4.11.
-                raise PageError(f"The app {client.name} sent a wrong request: {error}", return_url=url) from None
+                problem = f"The app {client.name} sent an invalid request: {str(error).rstrip('.')}. {_REPORT}"
+                raise PageError(problem, return_url=url) from None
             await redirect(exchange, url)
             return
         await self._start_login(exchange, request)
@@ -210,7 +214,7 @@ class AuthorizationFlow:
         try:
             parameters = read_query(exchange)
         except BadParameters as error:
-            raise PageError(f"The identity provider sent a wrong response: {error}.") from None
+            raise PageError(f"The identity provider sent an invalid response: {error}.") from None
         login = self._open(exchange, _LOGIN, first(parameters, "state"), LoginState)
         try:
             await self._provider.check_response_issuer(first(parameters, "iss") or None)
@@ -261,7 +265,7 @@ class AuthorizationFlow:
         try:
             parameters = read_query(exchange) if exchange.method != "POST" else await read_form(exchange)
         except BadParameters as error:
-            raise PageError(f"The page sent a wrong request: {error}.") from None
+            raise PageError(f"The page sent an invalid request: {error}.") from None
         state = first(parameters, "state")
         login = self._open(exchange, _LOGIN, state, LoginState)
         problem, status = "", 200
@@ -280,7 +284,7 @@ class AuthorizationFlow:
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
                 problem, status = "This key is unknown, expired or revoked.", 403
         request = login.request
-        client_name = "This server"
+        client_name = ""
         if request is not None:
             client_name = (await self._find_client(request.client_id, exchange)).name
         page = pages.login_page(
@@ -326,8 +330,8 @@ class AuthorizationFlow:
         scopes = tuple(scope for scope in requested if scope in permitted)
         if self._has_tenants and not user.tenant and ADMIN_SCOPE not in scopes:
             raise PageError(
-                f"This is the key of an operator, and the app did not ask for the scope {ADMIN_SCOPE}. "
-                "Log in with the key of a user of a tenant."
+                f"You logged in as an operator, and the app did not ask for the scope {ADMIN_SCOPE}. "
+                "Log in as a user of a tenant."
             )
         return scopes
 
@@ -368,7 +372,7 @@ class AuthorizationFlow:
         try:
             form = await read_form(exchange)
         except BadParameters as error:
-            raise PageError(f"The page sent a wrong request: {error}.") from None
+            raise PageError(f"The page sent an invalid request: {error}.") from None
         state = self._open(exchange, _CONSENT, first(form, "state"), ConsentState)
         request = state.request
         if first(form, "decision") != "allow":

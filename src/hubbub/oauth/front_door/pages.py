@@ -47,7 +47,7 @@ ul { margin: 0 0 0.75rem; padding-left: 1.25rem; font-size: 0.9rem; }
 li { margin: 0.125rem 0; overflow-wrap: anywhere; }
 dl { margin: 0 0 0.75rem; border-top: 1px solid var(--line); font-size: 0.875rem; }
 dl div { display: flex; gap: 1rem; padding: 0.25rem 0; border-bottom: 1px solid var(--line); }
-dt { flex: 0 0 7.5rem; color: var(--muted); }
+dt { flex: 0 0 8.5rem; color: var(--muted); }
 dd { margin: 0; flex: 1; overflow-wrap: anywhere; }
 code { font: 0.9em ui-monospace, SFMono-Regular, Consolas, monospace; }
 label { display: block; margin: 0 0 0.375rem; font-weight: 600; font-size: 0.95rem; }
@@ -120,8 +120,8 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
         target = f"a program on this computer (<code>{escape(view.redirect_target)}</code>)"
         if is_verified:
             warning = (
-                '<p class="warning">Access goes to a program on this computer. Continue only if you started this '
-                "login yourself.</p>"
+                '<p class="warning">You will return to a program on this computer. Continue only if you started '
+                "this login yourself.</p>"
             )
     else:
         target = f"<strong>{escape(view.redirect_target)}</strong>"
@@ -133,11 +133,11 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 <dl>
 <div><dt>Your account</dt><dd>{account}</dd></div>
 <div><dt>App</dt><dd>{client}</dd></div>
-<div><dt>Access goes to</dt><dd>{target}</dd></div>
+<div><dt>Sends you back to</dt><dd>{target}</dd></div>
 <div><dt>Server</dt><dd><code>{escape(view.resource)}</code></dd></div>
 </dl>
 <h2>It will be able to</h2>
-<ul><li>List and use the tools of this server that you may use</li>{permissions}</ul>
+<ul><li>See and call the tools of this server that you are allowed to use</li>{permissions}</ul>
 <form method="post" action="{escape(view.action)}">
 <input type="hidden" name="state" value="{escape(view.state)}">
 <div class="actions">
@@ -149,18 +149,22 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 
 
 def login_page(*, server_name: str, client_name: str, action: str, state: str, problem: str, style_url: str) -> bytes:
-    """Return the page that asks for an API key."""
+    """Return the page that asks for an API key; `client_name` is empty if no client asked for the login."""
+    reason, assurance = "Enter your API key of this server to continue.", "The key is not sent to any other server."
+    if client_name:
+        reason = f"{escape(client_name)} wants to connect to this server. Log in with your API key to decide."
+        assurance = "The key stays at this server: the app gets a token of its own, which you can revoke."
     warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
     body = f"""\
 <p class="server">{escape(server_name)}</p>
 <h1>Log in</h1>
-<p>{escape(client_name)} wants to connect to this server. Log in with your API key to decide.</p>
+<p>{reason}</p>
 {warning}
 <form method="post" action="{escape(action)}">
 <input type="hidden" name="state" value="{escape(state)}">
 <label for="key">API key</label>
 <input id="key" name="key" type="password" autocomplete="current-password" required autofocus spellcheck="false">
-<p class="muted">The key stays at this server: the app gets a token of its own, which you can revoke.</p>
+<p class="muted">{assurance}</p>
 <div class="actions"><button type="submit" class="primary">Continue</button></div>
 </form>"""
     return make_page(f"Log in – {server_name}", body, style_url)

@@ -139,7 +139,9 @@ class Provider:
         metadata = await self._discover()
         is_promised = bool(metadata.authorization_response_iss_parameter_supported)
         if (issuer is None and is_promised) or (issuer is not None and issuer != metadata.issuer):
-            raise AuthorizationFailed("The response did not come from the identity provider of this server")
+            raise AuthorizationFailed(
+                "The response did not come from the identity provider of this server; start the login again"
+            )
 
     async def finish_login(self, code: str, *, nonce: str, verifier: str) -> ProviderLogin:
         """Redeem a code of the provider; return who logged in.
@@ -155,16 +157,19 @@ class Provider:
         }
         tokens = await self._request_tokens(metadata, form)
         if not tokens.id_token:
-            raise AuthorizationFailed(f"The identity provider {self.name} answered without an ID token")
+            raise AuthorizationFailed(
+                f"The identity provider {self.name} answered without an ID token; ask the operator of this server to "
+                "check its registration there"
+            )
         try:
             claims = await self._verify(metadata, tokens.id_token, nonce)
             claims = await self._complete(metadata, claims, tokens.access_token)
             return ProviderLogin(self._make_user(claims), claims["sub"], tokens.refresh_token)
         except (InvalidJwt, InvalidClaim) as error:
             logger.warning("oauth_id_token_refused", extra={"issuer": self._config.issuer, "reason": str(error)})
-            kind = "the ID token" if isinstance(error, InvalidJwt) else "your account"
+            subject = "The ID token of your login" if isinstance(error, InvalidJwt) else "Your account"
             raise AuthorizationFailed(
-                f"This server does not accept {kind}: {error}. Its operator can check the section [oauth.provider]"
+                f"{subject} cannot be used at this server: {error}. Ask its operator to check [oauth.provider]"
             ) from None
         except KeysUnavailable:
             raise OAuthError(f"The keys of {self.name} cannot be fetched at the moment; try again") from None

@@ -174,7 +174,12 @@ class AccessTokens:
         elif self._dpop == "off":
             return self._refuse(path, scheme, description="Access tokens that are bound to a key are not accepted")
         elif scheme == _BEARER:
-            return self._refuse(path, _DPOP, description="The access token is bound to a key; use the scheme DPoP")
+            return self._refuse(
+                path,
+                _DPOP,
+                description="The access token is bound to a key",
+                advice="send it as 'Authorization: DPoP <token>' with a proof in the header DPoP",
+            )
         else:
             refusal = self._check_proof(credential.token, verified.key_thumbprint, headers, target)
             if refusal is not None:
@@ -201,13 +206,12 @@ class AccessTokens:
             )
         return None
 
-    def _refuse(self, path: str, scheme: str, description: str = "The access token is not accepted") -> Refusal:
+    def _refuse(
+        self, path: str, scheme: str, description: str = "The access token is not accepted", advice: str = ""
+    ) -> Refusal:
+        advice = advice or f"get a new one for this server and send it as 'Authorization: {scheme} <token>'"
         challenge = self._resource.challenge(path, scheme=scheme, error="invalid_token", description=description)
-        return Refusal(
-            401,
-            f"{description}; get a new one for this server and send it as 'Authorization: {scheme} <token>'",
-            _challenged(challenge),
-        )
+        return Refusal(401, f"{description}; {advice}", _challenged(challenge))
 
     def _refuse_scopes(self, path: str, principal: Principal, scheme: str) -> Refusal:
         needed = " ".join(sorted(self._required_scopes))
