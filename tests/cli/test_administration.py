@@ -308,8 +308,8 @@ def test_the_journal_of_the_running_hub_is_verified_searched_and_exported(hubbub
         unknown = hubbub("audit", "verify", "--head", "0" * 63 + "1", "--json", *local)
         assert (unknown.returncode, json.loads(unknown.stdout)["holds"]) == (1, False)
         for more, problem in (
-            (("verify", "--public-key", "audit.pub"), "--public-key is for files"),
-            (("tail", "--follow"), "--follow is for files"),
+            (("verify", "--public-key", "audit.pub"), "--public-key cannot be used with --hub or --url"),
+            (("tail", "--follow"), "--follow cannot be used with --hub or --url"),
             (("search", "--folder", "audit"), "--folder and --config choose files"),
         ):
             refused = hubbub("audit", *more, *local)

@@ -131,7 +131,10 @@ def verify_journal(
     show = partial(_show_report, as_json=options.as_json)
     if _asks_hub(options, folder, config):
         if public_key is not None:
-            raise SettingsError("--public-key is for files: a hub that verifies its own signatures proves nothing")
+            raise SettingsError(
+                "--public-key cannot be used with --hub or --url: a hub cannot prove its own signatures. Verify the "
+                "files with --folder"
+            )
         return verify_at_hub(options, head, show)
     # Whoever has a stored head gets a report about what is missing.
     path = _find_folder(folder, config, may_be_empty=expected is not None)
@@ -167,7 +170,10 @@ def tail(
     as_json = options.as_json
     if _asks_hub(options, folder, config):
         if follows:
-            raise SettingsError("--follow is for files: a hub would record each time that it is asked")
+            raise SettingsError(
+                "--follow cannot be used with --hub or --url: the hub would record every poll. Run it where the "
+                "journal files are"
+            )
         return tail_at_hub(options, wanted, number, partial(_write_records, as_json=as_json))
     path = _find_folder(folder, config)
     last = read_tail(path, 1)

@@ -129,7 +129,10 @@ def _refuse_login_flags(given: dict[str, Any]) -> None:
 
 def _apply_flags(target: str, settings: OAuth, changes: dict[str, Any]) -> OAuth:
     if settings.grant != "authorization_code":
-        raise SettingsError(f"{target!r} uses the grant {settings.grant}, which needs no login")
+        raise SettingsError(
+            f"{target!r} uses the grant {settings.grant}, which gets its tokens without a login; run the command that "
+            f"you need, such as `hubbub tools {target}`"
+        )
     return replace(settings, **{name: value for name, value in changes.items() if value is not None})
 
 

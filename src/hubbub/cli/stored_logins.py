@@ -139,10 +139,10 @@ def format_login(login: StoredLogin) -> list[str]:
     """Return the lines about a login."""
     lines = [
         login.server,
-        f"  user      {login.user or 'unknown: the authorization server did not say'}",
+        f"  user      {login.user or 'unknown: there is no ID token'}",
         f"  issuer    {login.issuer}",
         f"  client    {login.client_id}",
-        f"  scopes    {' '.join(login.scopes) or 'the default ones'}",
+        f"  scopes    {' '.join(login.scopes) or 'default of the authorization server'}",
     ]
     expires = login.expires or "unknown"
     match login.state:
@@ -152,10 +152,10 @@ def format_login(login: StoredLogin) -> list[str]:
             lines.append(f"  expires   {expires}; refreshed when it is used")
         case "expired":
             lines.append(f"  expires   {expires}: expired; run `hubbub login {login.server}`")
-    return [*lines, f"  store     {format_store(login.store)}"]
+    return [*lines, f"  store     {_format_store(login.store)}"]
 
 
-def format_store(kind: str | None) -> str:
+def _format_store(kind: str | None) -> str:
     """Name the place of credentials."""
     return {"keyring": "encrypted file, with its key in the system's keyring", "file": "encrypted file"}.get(
         kind or "", "none"

@@ -10,7 +10,7 @@ import msgspec
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
 from hubbub.cli.output import write_json, write_lines
-from hubbub.cli.stored_logins import format_login, format_store, http_url, read_logins, resolve_remote
+from hubbub.cli.stored_logins import format_login, http_url, read_logins, resolve_remote
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 
@@ -52,7 +52,5 @@ async def _show(target: str | None, options: TargetOptions, *, as_json: bool) ->
         note(f"not logged in at {resource}; run `hubbub login {target}`")
         return FAILED
     if not logins and not as_json:
-        write_lines(
-            [f"No stored logins (store: {format_store(await store.kind())}). To log in, run `hubbub login URL`."]
-        )
+        write_lines(["No stored logins. To log in, run `hubbub login URL`."])
     return 0
