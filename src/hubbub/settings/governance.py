@@ -282,7 +282,8 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     archive_command: Annotated[
         tuple[str, ...],
         setting(
-            "A program that copies each sealed file (`{path}`, named `{name}`) elsewhere, before it may expire.",
+            "A program that copies each sealed journal file to other storage; `{path}` and `{name}` in its arguments "
+            "stand for the file. A file expires only after its copy succeeded.",
             form="PROGRAM",
         ),
     ] = ()

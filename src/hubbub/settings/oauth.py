@@ -84,8 +84,8 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     max_login_s: Annotated[
         float,
         setting(
-            "Seconds after which people log in again, if the provider issues no refresh token with which this server "
-            "can ask about them.",
+            "Seconds after which people must log in again. Used if the provider issues no refresh token, because the "
+            "server cannot then check whether they still have access.",
             gt=0,
         ),
     ] = 86_400
@@ -95,21 +95,19 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One app that the operator set up, if this server is an authorization server: a table of `[[oauth.clients]]`."""
+    """One client that the operator registered at this authorization server: a table of `[[oauth.clients]]`."""
 
-    client_id: Annotated[str, setting("What the app is set up with; any text.", min_length=1)]
-    name: Annotated[str, setting("What the consent page calls it.", min_length=1)]
+    client_id: Annotated[
+        str, setting("The client ID that the client is configured with; not an https URL.", min_length=1)
+    ]
+    name: Annotated[str, setting("The name on the consent page.", min_length=1)]
     redirect_uris: Annotated[
         tuple[str, ...],
-        setting(
-            "Where people return to after the login; on loopback addresses with any port.", form="URL", min_length=1
-        ),
+        setting("Registered redirect URIs; on a loopback address, any port matches.", form="URL", min_length=1),
     ]
     client_secret: Annotated[
         SecretSource | None,
-        setting(
-            "Its secret: env, file, keyring or command. Default: none, for an app without a server.", form="SOURCE"
-        ),
+        setting("Its secret: env, file, keyring or command. Default: none (a public client).", form="SOURCE"),
     ] = None
 
 
@@ -148,12 +146,13 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     clients: Annotated[
         tuple[ClientSettings, ...],
-        setting("Apps that need not register, if this server is an authorization server.", form="[[table]]"),
+        setting("Clients that are registered here instead of dynamically.", form="[[table]]"),
     ] = ()
     database: Annotated[
         str | None,
         setting(
-            "The database of codes, tokens and registrations. Default: a file in the data folder.",
+            "The database of codes, tokens, registrations and users' logins at servers. Default: files in the data "
+            "folder.",
             form="sqlite:///…|postgresql://…",
         ),
     ] = None
@@ -177,9 +176,11 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
                 "metadata and the audience of tokens contain it"
             )
         if self.clients and not self.has_front_door:
-            raise ValueError("clients are those of an authorization server; set front_door or the section provider")
-        if len({client.client_id for client in self.clients}) != len(self.clients):
-            raise ValueError("clients must differ in client_id")
+            raise ValueError("clients needs an authorization server: set front_door = true, or add [oauth.provider]")
+        client_ids = [client.client_id for client in self.clients]
+        for client_id in client_ids:
+            if client_ids.count(client_id) > 1:
+                raise ValueError(f"clients: the client_id {client_id!r} occurs twice; keep one of these tables")
         if _OFFLINE_ACCESS in self.scopes:
             raise ValueError(
                 f"scopes must not contain {_OFFLINE_ACCESS!r}: remove it; "

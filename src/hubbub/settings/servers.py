@@ -152,7 +152,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     include: Annotated[tuple[str, ...], setting("Patterns of tools and prompts to show.", form="PATTERN")] = ("*",)
     exclude: Annotated[tuple[str, ...], setting("Patterns of tools and prompts to hide.", form="PATTERN")] = ()
     read_only: Annotated[bool, setting("Whether to show only tools annotated as read-only.")] = False
-    oauth: Annotated[ServerOAuthSettings | None, setting("How tokens are obtained for it.", form="[section]")] = None
+    oauth: Annotated[ServerOAuthSettings | None, setting("OAuth settings for this server.", form="[section]")] = None
     tools: Annotated[dict[str, ToolSettings], setting("Changes to single tools.", form="[section]")] = {}
 
     def __post_init__(self) -> None:
