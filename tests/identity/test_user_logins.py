@@ -226,7 +226,7 @@ async def test_callers_without_a_user_are_refused(tmp_path: Path, site: Protecte
         async with Client(hub.gateway.main_front) as anonymous:
             refused = await anonymous.call_tool("whoami")
             assert refused.is_error
-            assert "no user" in text_of(refused)
+            assert "this call is not authenticated" in text_of(refused)
             assert (await anonymous.call_tool(CONNECT)).is_error
 
 

@@ -87,15 +87,15 @@ async def _end_login(store: FileCredentialStore, key: CredentialKey, target: str
         if credentials is None:
             return
         result = (
-            "the tokens are deleted here; the authorization server did not revoke them, so they stay valid there until "
+            "its tokens are deleted here; the authorization server did not revoke them, so they stay valid there until "
             "they expire"
         )
         try:
             server = resolve_remote(target, options)
             if await make_oauth_client(server, auth_settings(server)).revoke(credentials):
-                result = "the tokens are revoked and deleted"
+                result = "its tokens are revoked and deleted"
         except HubbubError as error:
             note(f"the tokens for {key.resource} could not be revoked: {error.message}")
-            result = "the tokens are deleted here, but not revoked"
+            result = "its tokens are deleted, but not revoked"
         await store.delete(key)
     write_lines([f"Logged out of {key.resource}: {result}."])
