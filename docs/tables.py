@@ -33,7 +33,7 @@ from hubbub.settings.governance import (
 )
 from hubbub.settings.hub import HubSettings, ViewSettings
 from hubbub.settings.oauth import ClientSettings, IntrospectionSettings, IssuerSettings, OAuthSettings, ProviderSettings
-from hubbub.settings.servers import ServerOAuthSettings, ServerSettings, ToolSettings
+from hubbub.settings.servers import IdentityProviderSettings, ServerOAuthSettings, ServerSettings, ToolSettings
 from hubbub.settings.sources import variable_names
 
 FOLDER = Path(__file__).parent
@@ -70,6 +70,11 @@ def servers() -> list[list[str]]:
 def server_oauth() -> list[list[str]]:
     """Every setting of the tokens for a server."""
     return _section("[servers.NAME.oauth]", ServerOAuthSettings)
+
+
+def server_identity_provider() -> list[list[str]]:
+    """Every setting of the identity provider for a server with enterprise-managed authorization."""
+    return _section("[servers.NAME.oauth.identity_provider]", IdentityProviderSettings)
 
 
 def shown_tools() -> list[list[str]]:
@@ -239,6 +244,7 @@ TABLES = {
     "settings": settings,
     "servers": servers,
     "server_oauth": server_oauth,
+    "server_identity_provider": server_identity_provider,
     "shown_tools": shown_tools,
     "hub": hub,
     "views": views,

@@ -16,7 +16,7 @@ from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.client.protected_server import ProtectedServer, protected_server
 
 from hubbub import FileCredentialStore
-from hubbub.oauth.client.machine_grants import JWT_BEARER
+from hubbub.oauth.client.machine_grants import ID_JAG_TYPE, ID_TOKEN_TYPE, JWT_BEARER, TOKEN_EXCHANGE
 
 URL = re.compile(r"http://\S+response_type=code\S+")
 NEEDS_LOGIN = 3
@@ -119,6 +119,51 @@ async def test_a_workload_presents_the_assertion_in_its_file(shell: Shell) -> No
         assert code != 0
         assert "token.jwt cannot be read" in error
         assert "a-platform-token" not in out + error
+
+
+@pytest.mark.parametrize(
+    ("lines", "token_type"), [((), "access_token"), (('subject_token_type = "id_token"',), "id_token")]
+)
+async def test_a_token_in_a_file_is_exchanged(shell: Shell, lines: tuple[str, ...], token_type: str) -> None:
+    async with protected_server() as server:
+        (shell.folder / "token").write_text("a-token-of-ada\n")
+        given = ('grant = "token_exchange"', f'issuer = "{server.origin}"', 'client_id = "hub"')
+        file = shell.write(server, *given, 'subject_token_file = "token"', *lines)
+        code, out, error = await shell.run("tools", "notes", "--config", str(file))
+        assert code == 0, error
+        (form,) = server.token_requests
+        assert (form["grant_type"], form["subject_token"]) == (TOKEN_EXCHANGE, "a-token-of-ada")
+        assert form["subject_token_type"] == f"urn:ietf:params:oauth:token-type:{token_type}"
+        assert (form["client_id"], form["resource"]) == ("hub", server.url)
+        assert "a-token-of-ada" not in out + error
+
+
+async def test_an_id_token_in_a_file_is_exchanged_at_the_provider_of_the_company(shell: Shell) -> None:
+    async with protected_server() as server, protected_server() as company:
+        company.token_fields = {"access_token": "an-assertion", "token_type": "N_A", "issued_token_type": ID_JAG_TYPE}
+        (shell.folder / "id_token").write_text("the-id-token-of-ada")
+        file = shell.write(
+            server,
+            *('grant = "enterprise_managed"', f'issuer = "{server.origin}"', 'client_id = "hub"'),
+            *(
+                "[servers.notes.oauth.identity_provider]",
+                f'issuer = "{company.origin}"',
+                'client_id = "at-the-company"',
+            ),
+            'id_token_file = "id_token"',
+        )
+        code, out, error = await shell.run("tools", "notes", "--config", str(file))
+        assert code == 0, error
+        (exchanged,) = company.token_requests
+        assert (exchanged["subject_token"], exchanged["subject_token_type"]) == ("the-id-token-of-ada", ID_TOKEN_TYPE)
+        assert (exchanged["client_id"], exchanged["audience"]) == ("at-the-company", server.origin)
+        (form,) = server.token_requests
+        assert (form["grant_type"], form["assertion"], form["client_id"]) == (JWT_BEARER, "an-assertion", "hub")
+        assert "the-id-token-of-ada" not in out + error
+        company.token_fields = {"access_token": "x", "issued_token_type": ID_TOKEN_TYPE}
+        code, _, error = await shell.run("tools", "notes", "--config", str(file))
+        assert code != 0
+        assert "enable enterprise-managed authorization there" in error
 
 
 async def test_every_login_ends_also_if_its_tokens_cannot_be_revoked(shell: Shell) -> None:

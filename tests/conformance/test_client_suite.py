@@ -132,6 +132,24 @@ def test_all_scenarios_of_the_suite_pass_at_once_with_its_extensions(tmp_path: P
     assert checks.keys() == {*NEWEST, *EXTENSIONS}
 
 
+@pytest.mark.timeout(SUITE_TIMEOUT_S + 10)
+@pytest.mark.parametrize(("revision", "required"), [("2025-11-25", 18), ("2026-07-28", 32)])
+def test_the_requirements_of_a_revision_are_met(revision: str, required: int, tmp_path: Path) -> None:
+    """The set that was frozen at its release; extensions and later scenarios are run with it."""
+    done = run_suite(
+        *("client", "--command", COMMAND, "--requirements", revision),
+        *("--timeout", str(TIMEOUT_MS), "-o", str(tmp_path)),
+        timeout_s=SUITE_TIMEOUT_S,
+    )
+    checks = {name: found for name, found in read_checks(tmp_path).items() if is_in_scope(name)}
+    assert find_failures(checks) == [], read_output(tmp_path)
+    assert checks.keys() == VERSIONS[revision] | EXTENSIONS
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = run_suite("list", "--requirements", revision, timeout_s=SCENARIO_TIMEOUT_S).stdout
+    scored = listed.partition("Client scenarios")[2].partition("Run and reported, but never scored")[0]
+    assert len(set(re.findall(r"^ +- (\S+)", scored, re.MULTILINE)) & checks.keys()) == required
+
+
 def run_at_once(folder: Path, *arguments: str) -> dict[str, Checks]:
     run_suite(
         *("client", "--command", COMMAND, "--suite", "all", *arguments),

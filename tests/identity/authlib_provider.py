@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from authlib.integrations.flask_oauth2 import AuthorizationServer
 from authlib.oauth2 import OAuth2Error
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, TokenMixin, grants, list_to_scope, scope_to_list
+from authlib.oauth2.rfc6749.errors import InvalidGrantError
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7523 import JWTBearerClientAssertion
 from authlib.oauth2.rfc7591 import ClientRegistrationEndpoint
@@ -37,6 +38,9 @@ OPTIONS = json.loads(sys.argv[1])
 PEOPLE: dict[str, dict[str, Any]] = OPTIONS["people"]
 SCOPES = ["openid", "offline_access", "profile", "email", "mcp:tools", "mcp:admin", "notes:read", "notes:write"]
 AUTH_METHODS = ["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]
+ACCESS_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:access_token"
+TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+GRANT_TYPES = ["authorization_code", "refresh_token", "client_credentials", TOKEN_EXCHANGE]
 TOKEN_TTL_S = 600
 CODE_TTL_S = 60
 
@@ -248,6 +252,27 @@ class ClientCredentialsGrant(grants.ClientCredentialsGrant):
     TOKEN_ENDPOINT_AUTH_METHODS = AUTH_METHODS
 
 
+class TokenExchangeGrant(grants.BaseGrant, grants.TokenEndpointMixin):
+    """RFC 8693 for access tokens of this provider: the client gets one for another resource, in the person's name."""
+
+    GRANT_TYPE = TOKEN_EXCHANGE
+    TOKEN_ENDPOINT_AUTH_METHODS = AUTH_METHODS
+
+    def validate_token_request(self) -> None:
+        self.request.client = self.authenticate_token_endpoint_client()
+        token = _find_token(self.request.payload.data.get("subject_token", ""), None)
+        if token is None or token.is_revoked() or token.is_expired() or token.person is None:
+            raise InvalidGrantError("'subject_token' is invalid")
+        self.request.user = token.person
+        self.validate_requested_scope()
+
+    def create_token_response(self) -> Any:
+        scope, person = self.request.payload.scope, self.request.user
+        token = self.generate_token(user=person, scope=scope, include_refresh_token=False)
+        self.save_token(token)
+        return 200, {**token, "issued_token_type": ACCESS_TOKEN_TYPE}, self.TOKEN_RESPONSE_HEADER
+
+
 class OpenId(OpenIDCode):
     def exists_nonce(self, nonce: str, oauth_request: Any) -> bool:
         return any(code.nonce == nonce for code in CODES.values())
@@ -342,7 +367,7 @@ def metadata() -> dict[str, Any]:
         "jwks_uri": f"{ISSUER}/jwks",
         "scopes_supported": SCOPES,
         "response_types_supported": ["code"],
-        "grant_types_supported": ["authorization_code", "refresh_token", "client_credentials"],
+        "grant_types_supported": GRANT_TYPES,
         "token_endpoint_auth_methods_supported": AUTH_METHODS,
         "token_endpoint_auth_signing_alg_values_supported": ["ES256", "RS256", "EdDSA", "Ed25519"],
         "code_challenge_methods_supported": ["S256"],
@@ -416,19 +441,10 @@ def _token() -> Any:
     return server.create_token_response()
 
 
-@app.post("/register")
-def _register() -> Any:
-    return server.create_endpoint_response("client_registration")
-
-
-@app.post("/introspect")
-def _introspect() -> Any:
-    return server.create_endpoint_response("introspection")
-
-
-@app.post("/revoke")
-def _revoke() -> Any:
-    return server.create_endpoint_response("revocation")
+@app.post("/<any(register, introspect, revoke):name>")
+def _endpoint(name: str) -> Any:
+    endpoints = {"register": "client_registration", "introspect": "introspection", "revoke": "revocation"}
+    return server.create_endpoint_response(endpoints[name])
 
 
 def listen() -> BaseWSGIServer:
@@ -464,6 +480,7 @@ server.register_extension(Issuer())
 server.register_grant(AuthorizationCodeGrant, [CodeChallenge(required=True), OpenId()])
 server.register_grant(RefreshTokenGrant)
 server.register_grant(ClientCredentialsGrant)
+server.register_grant(TokenExchangeGrant)
 for endpoint in (Introspection, Revocation, Registration):
     server.register_endpoint(endpoint)
 

@@ -16,6 +16,7 @@ from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
 
 from hubbub import Client, CredentialKey, FileCredentialStore, OAuth, ServerConfig
+from hubbub.oauth.client.machine_grants import TOKEN_EXCHANGE
 
 SCOPE = "mcp:tools notes:read"
 
@@ -91,6 +92,35 @@ def test_a_program_signs_with_the_key_in_a_file(
     assert done.returncode == 0, done.stderr
 
 
+def test_a_token_for_another_server_is_exchanged_in_the_name_of_the_same_person(
+    tmp_path: Path, authlib_provider: ProviderProcess
+) -> None:
+    with protect_notes(tmp_path, authlib_provider) as site:
+        client = authlib_provider.register(grant_types=[TOKEN_EXCHANGE])
+        token = authlib_provider.user_token("alice", "https://another.example.com", SCOPE)["access_token"]
+        (tmp_path / "token").write_text(token)
+        file = write_settings(
+            tmp_path, site,
+            "[servers.notes.oauth]", 'grant = "token_exchange"', f'issuer = "{authlib_provider.issuer}"',
+            f'client_id = "{client["client_id"]}"', 'client_secret = "${SECRET}"', f'scope = "{SCOPE}"',
+            'subject_token_file = "token"',
+        )  # fmt: skip
+        secret = client["client_secret"]
+        done = run(tmp_path, "call", "notes", "whoami", "--json", "--config", str(file), SECRET=secret)
+        assert done.returncode == 0, done.stderr
+        known = json.loads(done.stdout)["structuredContent"]
+        assert "alice" in known["name"]
+        assert known["scopes"] == SCOPE.split()
+        through_hub = run(tmp_path, "call", "whoami", "--json", *hub_command(file), SECRET=secret)
+        assert through_hub.returncode == 0, through_hub.stderr
+        assert "alice" in json.loads(through_hub.stdout)["structuredContent"]["name"]
+        (tmp_path / "token").write_text("not-a-token-of-the-provider")
+        refused = run(tmp_path, "call", "notes", "whoami", "--config", str(file), SECRET=secret)
+        assert refused.returncode != 0
+        assert "'subject_token' is invalid" in refused.stderr
+        assert "not-a-token-of-the-provider" not in refused.stdout + refused.stderr
+
+
 async def test_a_hub_uses_and_refreshes_the_login_of_its_user(
     tmp_path: Path, oidc_provider: ProviderProcess, site: ProtectedSite
 ) -> None:
@@ -121,13 +151,23 @@ async def test_a_hub_uses_and_refreshes_the_login_of_its_user(
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ('grant = "password"', "must be one of authorization_code, client_credentials, jwt_bearer"),
+        ('grant = "password"', "must be one of authorization_code, client_credentials, jwt_bearer, token_exchange"),
         ('grant = "client_credentials"', "needs client_secret or private_key_file"),
         ('client_id = "c"\nclient_secret = "s"', "needs client_id and issuer"),
         ('grant = "jwt_bearer"', "needs assertion_file and issuer"),
         (
             'grant = "jwt_bearer"\nissuer = "https://i"\nassertion_file = "f"\nper_user = true',
             "per_user needs the grant",
+        ),
+        ('grant = "token_exchange"\nissuer = "https://i"', "needs subject_token_file, client_id and issuer"),
+        (
+            'grant = "enterprise_managed"\nissuer = "https://i"\nclient_id = "c"',
+            "needs identity_provider, client_id and issuer",
+        ),
+        (
+            'grant = "enterprise_managed"\nissuer = "https://i"\nclient_id = "c"\n'
+            '[servers.notes.oauth.identity_provider]\nissuer = "https://p"\nclient_id = "c"',
+            "id_token_file",
         ),
         ('clientid = "c"', "is not a setting; did you mean 'client_id'?"),
         ('issuer = "http://login.example"', "`issuer` must be an https URL"),

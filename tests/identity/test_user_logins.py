@@ -14,7 +14,7 @@ from tests.http.in_process_server import wait_until
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.providers import StartProvider
-from tests.identity.user_hub import NOTES, URLS, UserHub, run_user_hub, text_of
+from tests.identity.user_hub import NOTES, URLS, connect, run_user_hub, text_of
 
 from hubbub import (
     Client,
@@ -54,22 +54,6 @@ async def whoami(client: Client) -> Any:
     return json.loads(text_of(result))["name"]
 
 
-async def connect(client: Client, action: str = "connect", server: str | None = NOTES) -> Any:
-    """Call the tool of the hub; return the servers."""
-    result = await client.call_tool(CONNECT, {"action": action, **({} if server is None else {"server": server})})
-    assert not result.is_error, result
-    found: Any = result.structured_content
-    return found["servers"]
-
-
-async def log_in(hub: UserHub, caller: str, person: str) -> None:
-    """Log a person in as the user of a key."""
-    async with hub.client(caller) as client:
-        (server,) = await connect(client)
-        page = await asyncio.to_thread(hub.connect, caller, person, server["url"])
-        assert page.status == 200, page.text
-
-
 @pytest.mark.requirement("I2")
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
 async def test_each_user_logs_in_once_and_is_known_to_the_server_with_a_separate_account(
@@ -94,7 +78,7 @@ async def test_a_client_that_cannot_open_pages_gets_the_link_and_the_call_is_not
     tmp_path: Path, site: ProtectedSite, version: str
 ) -> None:
     async with run_user_hub(tmp_path, site) as hub:
-        await log_in(hub, "beta", "bob")
+        await hub.log_in("beta", "bob")
         async with hub.client("ada", version) as ada:
             refused = await ada.call_tool("whoami")
             assert refused.is_error
@@ -107,7 +91,7 @@ async def test_a_client_that_cannot_open_pages_gets_the_link_and_the_call_is_not
 
 async def test_the_call_of_a_person_who_declines_fails_and_is_not_made(tmp_path: Path, site: ProtectedSite) -> None:
     async with run_user_hub(tmp_path, site) as hub:
-        await log_in(hub, "beta", "bob")
+        await hub.log_in("beta", "bob")
         for version in (MODERN, LEGACY):
             async with hub.client(
                 "ada", version, capabilities=URLS, elicitation=lambda request: {"action": "decline"}
@@ -123,7 +107,7 @@ async def test_a_login_that_takes_long_ends_the_call_with_the_link_and_is_announ
     monkeypatch.setattr(limits, "LOGIN_WAIT_S", 0.01)
     notes: list[tuple[str, Any]] = []
     async with run_user_hub(tmp_path, site) as hub:
-        await log_in(hub, "beta", "bob")
+        await hub.log_in("beta", "bob")
         async with hub.client(
             "ada",
             LEGACY,
@@ -147,7 +131,7 @@ async def test_a_modern_call_is_asked_again_until_the_login_is_complete(
 ) -> None:
     monkeypatch.setattr(limits, "LOGIN_WAIT_S", 0.01)
     async with run_user_hub(tmp_path, site) as hub:
-        await log_in(hub, "beta", "bob")
+        await hub.log_in("beta", "bob")
         asked: list[str] = []
 
         async def answer(request: Any) -> dict[str, str]:
@@ -170,7 +154,7 @@ async def test_before_the_first_login_the_hub_says_what_to_do(tmp_path: Path, si
         assert status["servers"][0]["phase"] == "down"
         assert "hub.connect" in status["problems"][0]
         assert await connect(ada, "list", None) == [{"server": NOTES, "connected": False}]
-        await log_in(hub, "ada", "alice")
+        await hub.log_in("ada", "alice")
         assert await whoami(ada) == "alice"
         assert "whoami" in [tool.name for tool in await ada.tools()]
 
@@ -180,8 +164,8 @@ async def test_a_user_who_disconnects_has_to_log_in_again_and_others_have_not(
 ) -> None:
     # Without a key that the tokens are bound to, the test can try the refresh token itself.
     async with run_user_hub(tmp_path, site, dpop="off") as hub:
-        await log_in(hub, "ada", "alice")
-        await log_in(hub, "beta", "bob")
+        await hub.log_in("ada", "alice")
+        await hub.log_in("beta", "bob")
         async with hub.client("ada") as ada, hub.client("phone") as phone, hub.client("beta") as beta:
             assert [await whoami(client) for client in (ada, phone, beta)] == ["alice", "alice", "bob"]
             tokens = [await hub.store.load(key) for key in await hub.store.list(principal="acme/ada")]
@@ -210,8 +194,8 @@ async def test_a_user_who_disconnects_has_to_log_in_again_and_others_have_not(
 @pytest.mark.requirement("L2")
 async def test_logging_a_user_out_of_the_hub_ends_the_logins_at_servers(tmp_path: Path, site: ProtectedSite) -> None:
     async with run_user_hub(tmp_path, site) as hub:
-        await log_in(hub, "ada", "alice")
-        await log_in(hub, "beta", "bob")
+        await hub.log_in("ada", "alice")
+        await hub.log_in("beta", "bob")
         async with hub.client("ada") as ada, hub.client("beta") as beta:
             assert [await whoami(ada), await whoami(beta)] == ["alice", "bob"]
             ended = await SessionControl(hub.gateway).log_out(Logout(tenant="acme", user="ada"))
@@ -222,7 +206,7 @@ async def test_logging_a_user_out_of_the_hub_ends_the_logins_at_servers(tmp_path
 
 async def test_callers_without_a_user_are_refused(tmp_path: Path, site: ProtectedSite) -> None:
     async with run_user_hub(tmp_path, site) as hub:
-        await log_in(hub, "ada", "alice")
+        await hub.log_in("ada", "alice")
         async with Client(hub.gateway.main_front) as anonymous:
             refused = await anonymous.call_tool("whoami")
             assert refused.is_error
@@ -253,7 +237,7 @@ async def test_expired_tokens_are_refreshed_once_by_all_calls_and_processes(
     for folder in folders:
         folder.mkdir()
     async with run_user_hub(folders[0], site, store=store) as hub:
-        await log_in(hub, "ada", "alice")
+        await hub.log_in("ada", "alice")
     (key,) = await store.list()
     found = await store.load(key)
     assert found is not None
@@ -278,7 +262,7 @@ async def test_a_login_outlives_the_hub_in_the_encrypted_store(tmp_path: Path, s
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
     async with run_user_hub(tmp_path / "first", site, store=FileCredentialStore(folder, environ=environ)) as hub:
-        await log_in(hub, "ada", "alice")
+        await hub.log_in("ada", "alice")
     async with (
         run_user_hub(tmp_path / "second", site, store=FileCredentialStore(folder, environ=environ)) as hub,
         hub.client("ada") as ada,
@@ -315,8 +299,8 @@ async def test_a_login_that_the_provider_has_ended_is_asked_for_again(tmp_path: 
     store = MemoryCredentialStore()
     (tmp_path / "second").mkdir()
     async with run_user_hub(tmp_path, site, store=store) as hub:
-        await log_in(hub, "ada", "alice")
-        await log_in(hub, "beta", "bob")
+        await hub.log_in("ada", "alice")
+        await hub.log_in("beta", "bob")
     (key,) = await store.list(principal="acme/ada")
     found = await store.load(key)
     assert found is not None

@@ -13,6 +13,7 @@ from tests.identity.protected_site import ProtectedSite
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 
 from hubbub import Client, ElicitationRequest, Hub, MemoryCredentialStore, OAuth, ServerConfig, UpstreamConfig
+from hubbub.hub.config import CONNECT
 from hubbub.hub.front import Front
 
 NOTES = "notes"
@@ -25,6 +26,14 @@ URLS: dict[str, Any] = {"elicitation": {"url": {}}}
 def text_of(result: Any) -> str:
     """The text of a tool result."""
     return str(result.content[0].text)
+
+
+async def connect(client: Client, action: str = "connect", server: str | None = NOTES) -> Any:
+    """Call the tool of the hub; return the servers."""
+    result = await client.call_tool(CONNECT, {"action": action, **({} if server is None else {"server": server})})
+    assert not result.is_error, result
+    found: Any = result.structured_content
+    return found["servers"]
 
 
 class UserHub:
@@ -57,6 +66,13 @@ class UserHub:
         while page.status == 200 and page.forms:
             page = browser.submit_as(page, person)
         return page
+
+    async def log_in(self, caller: str, person: str) -> None:
+        """Log a person in as the user of a key."""
+        async with self.client(caller) as client:
+            (server,) = await connect(client)
+            page = await asyncio.to_thread(self.connect, caller, person, server["url"])
+            assert page.status == 200, page.text
 
     def elicitation(self, caller: str, person: str, seen: list[ElicitationRequest]) -> Callable[..., Any]:
         """The user interface of a client: the person opens the page."""

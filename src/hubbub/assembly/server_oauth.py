@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Final, overload
 
 from hubbub import bounds
 from hubbub.client.mcp_json import expand_text
 from hubbub.errors import SettingsError
 from hubbub.oauth import limits
 from hubbub.oauth.client.credential_store import FileCredentialStore
-from hubbub.oauth.client.settings import IssuerQuirks, OAuth
+from hubbub.oauth.client.settings import IdentityProvider, IssuerQuirks, OAuth, TokenSource
 from hubbub.oauth.errors import OAuthError
 from hubbub.settings.secret import Secret
 from hubbub.settings.servers import ServerOAuthSettings
+
+_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:"
 
 
 def make_oauth(
@@ -25,39 +27,36 @@ def make_oauth(
 
     Raises: SettingsError.
     """
-    secret: Secret | None = None
-    if settings.client_secret is not None:
-        text = expand_text(
-            settings.client_secret.reveal(), variables, secret_names, server=name, key="oauth.client_secret"
-        )
-        secret = text if isinstance(text, Secret) else Secret(text)
+
+    def expand(secret: Secret | None, key: str) -> Secret | None:
+        if secret is None:
+            return None
+        text = expand_text(secret.reveal(), variables, secret_names, server=name, key=f"oauth.{key}")
+        return text if isinstance(text, Secret) else Secret(text)
+
+    provider = settings.identity_provider
+    provider_secret = expand(None if provider is None else provider.client_secret, "identity_provider.client_secret")
     private_key = None
     if settings.private_key_file is not None:
         private_key = Secret(_read(Path(settings.private_key_file), f"server {name!r}: oauth.private_key_file"))
     try:
-        return _make_oauth(name, settings, secret, private_key)
+        return _make_oauth(
+            name, settings, expand(settings.client_secret, "client_secret"), private_key, provider_secret
+        )
     except SettingsError as error:
         raise SettingsError(f"server {name!r}: oauth: {error.message}") from None
 
 
 @lru_cache(maxsize=bounds.HUB_KNOWN_SERVERS)
 def _make_oauth(
-    name: str, settings: ServerOAuthSettings, client_secret: Secret | None, private_key: Secret | None
+    name: str,
+    settings: ServerOAuthSettings,
+    client_secret: Secret | None,
+    private_key: Secret | None,
+    provider_secret: Secret | None,
 ) -> OAuth:
     """Return the same object for the same settings, so that tokens outlive a reload that does not change them."""
-    fields: dict[str, Any] = {}
-    if settings.assertion_file is not None:
-        path = Path(settings.assertion_file)
-
-        def read_assertion(_issuer: str) -> Secret:
-            try:
-                return Secret(_read(path, f"server {name!r}: oauth.assertion_file"))
-            except SettingsError as error:
-                raise OAuthError(error.message) from None
-
-        fields["assertion"] = read_assertion
-    if settings.grant == "authorization_code":
-        fields["store"] = FileCredentialStore()
+    provider = settings.identity_provider
     return OAuth(
         grant=settings.grant,
         issuer=settings.issuer,
@@ -66,6 +65,18 @@ def _make_oauth(
         private_key=private_key,
         private_key_algorithm=settings.private_key_algorithm,
         private_key_id=settings.private_key_id,
+        assertion=_token_source(name, "assertion_file", settings.assertion_file),
+        subject_token=_token_source(name, "subject_token_file", settings.subject_token_file),
+        subject_token_type=_TOKEN_TYPE + settings.subject_token_type,
+        identity_provider=None
+        if provider is None
+        else IdentityProvider(
+            issuer=provider.issuer,
+            client_id=provider.client_id,
+            client_secret=provider_secret,
+            id_token=_token_source(name, "identity_provider.id_token_file", provider.id_token_file),
+            token_endpoint=provider.token_endpoint,
+        ),
         client_metadata_url=settings.client_metadata_url,
         scope=settings.scope,
         redirect_uri=settings.redirect_uri,
@@ -75,8 +86,27 @@ def _make_oauth(
                 omit_resource=settings.omit_resource, prompt=settings.prompt, assume_pkce=settings.assume_pkce
             )
         },
-        **fields,
+        store=FileCredentialStore() if settings.grant == "authorization_code" else None,
     )
+
+
+@overload
+def _token_source(server: str, key: str, file: str) -> TokenSource: ...
+@overload
+def _token_source(server: str, key: str, file: str | None) -> TokenSource | None: ...
+def _token_source(server: str, key: str, file: str | None) -> TokenSource | None:
+    """Return a function that reads the token in a file, which other programs replace before it expires."""
+    if file is None:
+        return None
+    path = Path(file)
+
+    def read_token(_issuer: str) -> Secret:
+        try:
+            return Secret(_read(path, f"server {server!r}: oauth.{key}"))
+        except SettingsError as error:
+            raise OAuthError(error.message) from None
+
+    return read_token
 
 
 def _read(path: Path, setting: str) -> str:

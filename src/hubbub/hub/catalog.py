@@ -180,6 +180,11 @@ class Catalog(msgspec.Struct, frozen=True):
         server = self.schemes.get(scheme) if plus else None
         return None if server is None else (server, rest)
 
+    def prefix_uri(self, server: str, uri: str) -> str:
+        """Add the prefix of a server, so that `resolve_uri` finds the URI there."""
+        scheme = next(scheme for scheme, id in self.schemes.items() if id == server)
+        return f"{scheme}+{uri}"
+
 
 def build_catalog(
     config: HubConfig,

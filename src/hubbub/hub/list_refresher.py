@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -45,8 +45,11 @@ class ListRefresher:
         capable: CapableTools,
         on_change: Callable[[ChangeEvent], Any],
         on_outcome: Callable[[HubbubError | None], Any],
+        kinds: Sequence[str] = LIST_KINDS,
     ) -> None:
+        """`kinds`: the lists to read; the others stay empty."""
         self._name = name
+        self._kinds = kinds
         self._connect = connect
         self._list_s = list_s
         self._capable = capable
@@ -67,7 +70,7 @@ class ListRefresher:
 
     def mark_outdated(self, *lists: str) -> asyncio.Event:
         """Mark lists as outdated; the returned event is set once they were read again."""
-        self._outdated.update(lists)
+        self._outdated.update(name for name in lists if name in self._kinds)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         return self._refreshed

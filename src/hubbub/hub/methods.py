@@ -168,7 +168,11 @@ async def list_tools(front: Front, call: Call) -> Reply:
 
 async def list_resources(front: Front, call: Call) -> Reply:
     await front.hub.wait_connected()
-    return front.page("resources", call)
+    if front.hub.upstream_logins is None:
+        return front.page("resources", call)
+    from hubbub.hub.upstream_logins.user_resources import list_user_resources  # Most hubs have no such logins.
+
+    return await list_user_resources(front, call)
 
 
 async def list_templates(front: Front, call: Call) -> Reply:

@@ -37,6 +37,7 @@ from hubbub.hub.forwarding.forwarded_call import INPUT_METHODS, ForwardedCall, a
 from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.forwarding.upstream_link import UpstreamLink
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
+from hubbub.hub.list_fetcher import LIST_KINDS
 from hubbub.hub.list_refresher import ListRefresher
 from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import ReportEvent, SessionInfo, Upstream, UpstreamOptions, UpstreamState
@@ -109,6 +110,8 @@ class RemoteUpstream:
             capable=self._capable_tools,
             on_change=self._report_change,
             on_outcome=self._on_lists_read,
+            # Resources belong to the account of a user: `upstream_logins.user_resources` lists them.
+            kinds=LIST_KINDS if self.logins is None else [kind for kind in LIST_KINDS if kind != "resources"],
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._calls = 0
@@ -389,7 +392,7 @@ class RemoteUpstream:
     def _refresh_lists(self) -> None:
         """Read all lists again, because the server may have been replaced."""
         if not self._health.is_closing:
-            self._lists.mark_outdated("tools", "prompts", "resources", "templates")
+            self._lists.mark_outdated(*LIST_KINDS)
 
     def _handle_change(self, change: ChangeEvent, client: Client | None) -> None:
         """Handle a change; `client` is None if the session belongs to one principal."""

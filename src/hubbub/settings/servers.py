@@ -26,12 +26,28 @@ class ToolSettings(msgspec.Struct, frozen=True, kw_only=True):
     hidden: Annotated[bool, setting("Whether the tool is neither listed nor callable.")] = False
 
 
+class IdentityProviderSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity provider of a company: a section `[servers.NAME.oauth.identity_provider]`."""
+
+    issuer: Annotated[str, setting("The issuer of the ID token.", form="URL")]
+    client_id: Annotated[str, setting("The id of the client that is registered there.", form="ID")]
+    client_secret: Annotated[
+        Secret | None, setting("Its secret, as `${VARIABLE}` or `${secret:NAME}`.", form="TEXT")
+    ] = None
+    id_token_file: Annotated[
+        str, setting("The ID token of the person, read for each token.", form="FILE", names_file=True)
+    ]
+    token_endpoint: Annotated[
+        str | None, setting("Its token endpoint. Default: from the metadata of the issuer.", form="URL")
+    ] = None
+
+
 class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens for a server are obtained: a section `[servers.NAME.oauth]`, which may be empty."""
 
     grant: Annotated[
-        Literal["authorization_code", "client_credentials", "jwt_bearer"],
-        setting("How tokens are obtained: by `hubbub login`, or with the hub's own secret, key or assertion."),
+        Literal["authorization_code", "client_credentials", "jwt_bearer", "token_exchange", "enterprise_managed"],
+        setting("How tokens are obtained: by `hubbub login`, with a secret, key or assertion, or for another token."),
     ] = "authorization_code"
     issuer: Annotated[
         str | None, setting("The only authorization server to use. Required with a secret or key.", form="URL")
@@ -55,6 +71,17 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     assertion_file: Annotated[
         str | None,
         setting("With `jwt_bearer`: the JWT of the workload, read for each token.", form="FILE", names_file=True),
+    ] = None
+    subject_token_file: Annotated[
+        str | None,
+        setting("With `token_exchange`: the token to exchange, read for each token.", form="FILE", names_file=True),
+    ] = None
+    subject_token_type: Annotated[
+        Literal["access_token", "id_token", "jwt"], setting("What the token to exchange is.")
+    ] = "access_token"
+    identity_provider: Annotated[
+        IdentityProviderSettings | None,
+        setting("With `enterprise_managed`: the company's identity provider.", form="[section]"),
     ] = None
     client_metadata_url: Annotated[
         str | None, setting("A Client ID Metadata Document to use as the client id.", form="URL")
@@ -90,6 +117,10 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError("the grant client_credentials needs client_secret or private_key_file")
         if self.grant == "jwt_bearer" and not (self.assertion_file and self.issuer):
             raise ValueError("the grant jwt_bearer needs assertion_file and issuer")
+        if self.grant == "token_exchange" and not (self.subject_token_file and self.client_id and self.issuer):
+            raise ValueError("the grant token_exchange needs subject_token_file, client_id and issuer")
+        if self.grant == "enterprise_managed" and not (self.identity_provider and self.client_id and self.issuer):
+            raise ValueError("the grant enterprise_managed needs identity_provider, client_id and issuer")
         if self.per_user and self.grant != "authorization_code":
             raise ValueError("per_user needs the grant authorization_code")
 

@@ -1,8 +1,9 @@
 """The logins of users at one server: each user's own credentials, which only the sessions of that user send.
 
 They are stored under the user, not under the key or token with which the user called the hub, so that a new key or
-token needs no new login. The lists of a server are the same for all users: they are read with the login of the hub
-itself if there is one, otherwise with that of any user.
+token needs no new login. The definitions of a server (tools, prompts, templates) are the same for all users: they are
+read with the login of the hub itself if there is one, otherwise with that of any user. Its resources are listed for
+each user separately: `user_resources`.
 """
 
 from __future__ import annotations
