@@ -21,6 +21,7 @@ MAX_SCANNED_CHARACTERS: Final = 128 * 1024
 """Characters of one definition that are scanned; more is a finding."""
 MAX_FINDINGS: Final = 50
 _MAX_DEPTH: Final = 64
+"""Levels of one definition that are scanned; more are a finding."""
 _EXCERPT_CHARACTERS: Final = 80
 _EXCERPT_CONTEXT: Final = 20
 _SEVERITIES: Final[dict[str, Severity]] = {rule.id: rule.severity for rule in RULES}
@@ -45,21 +46,27 @@ def _compiled_rules() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def scan_definition(definition: Mapping[str, Any]) -> list[Finding]:
-    """Scan all names and texts of a definition; at most `MAX_FINDINGS`, and one for each rule and path."""
-    found: dict[tuple[str, str], Finding] = {}
+    """Scan all names and texts of a definition; return a finding for each rule and path, those of high severity first.
+
+    There are at most `MAX_FINDINGS`. Others cannot displace those of high severity.
+    """
+    high: dict[tuple[str, str], Finding] = {}
+    others: dict[tuple[str, str], Finding] = {}
     remaining = MAX_SCANNED_CHARACTERS
     for path, text, is_name in _texts(definition, "", 0):
-        if remaining <= 0:
-            found["too-long", ""] = Finding("too-long", "", f"more than {MAX_SCANNED_CHARACTERS} characters", "high")
-            break
+        if text is None:
+            high["too-deep", ""] = Finding("too-deep", path, f"more than {_MAX_DEPTH} levels", "high")
+            continue
+        if len(text) > remaining:
+            high["too-long", ""] = Finding("too-long", "", f"more than {MAX_SCANNED_CHARACTERS} characters", "high")
         scanned, remaining = text[:remaining], remaining - len(text)
         for rule, excerpt in _scan_text(scanned, is_name):
-            found.setdefault((rule, path), Finding(rule, path, excerpt, _SEVERITIES[rule]))
-        if len(found) >= MAX_FINDINGS:
+            found = high if _SEVERITIES[rule] == "high" else others
+            if len(found) < MAX_FINDINGS:
+                found.setdefault((rule, path), Finding(rule, path, excerpt, _SEVERITIES[rule]))
+        if remaining <= 0 or len(high) >= MAX_FINDINGS:
             break
-    if remaining < 0:
-        found["too-long", ""] = Finding("too-long", "", f"more than {MAX_SCANNED_CHARACTERS} characters", "high")
-    return list(found.values())[:MAX_FINDINGS]
+    return [*high.values(), *others.values()][:MAX_FINDINGS]
 
 
 def is_suspicious(findings: list[Finding]) -> bool:
@@ -83,12 +90,12 @@ def _excerpt(text: str, start: int, end: int) -> str:
     return f"{'…' if first else ''}{show_hidden(text[first:last])}{'…' if last < len(text) else ''}"
 
 
-def _texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str, bool]]:
-    """Every text with its path, and whether it is a name."""
+def _texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str | None, bool]]:
+    """Yield each path with its text, and whether it is a name; None instead of what is nested too deeply."""
     if isinstance(value, str):
         yield path, value, path in ("name", "title") or path.endswith("].name")
-    elif depth >= _MAX_DEPTH:
-        return
+    elif depth >= _MAX_DEPTH and isinstance(value, Mapping | list):
+        yield path, None, False
     elif isinstance(value, Mapping):
         for name, member in value.items():
             inner = f"{path}.{show_hidden(name)}" if path else show_hidden(name)
