@@ -121,6 +121,22 @@ def test_the_policy_is_shown_with_lines_and_version(config: str, capsys: pytest.
     assert lines[-1] == f"version  {shown['version']}"
 
 
+def test_programs_are_denied_to_tenants_that_may_not_use_them_as_in_a_hub(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(
+        '[servers.shell]\ncommand = "true"\n[servers.notes]\nurl = "https://notes.example.com/mcp"\n'
+        '[[tenants]]\nname = "red"\n[[tenants]]\nname = "ops"\nallow_stdio = true\n'
+    )
+    options = ("--config", str(file), "--user", "alice")
+    assert run(capsys, "test", *options, "--tenant", "red", "call", "shell/run") == (
+        1, ["deny", f"rule: {file} line 5: tenants.red.servers", "reason: The tenant red may not use this server"],
+    )  # fmt: skip
+    assert run(capsys, "test", *options, "--tenant", "red", "call", "notes/x")[0] == 0
+    assert run(capsys, "test", *options, "--tenant", "ops", "call", "shell/run")[0] == 0
+
+
 def test_without_settings_everything_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

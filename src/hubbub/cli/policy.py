@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias, get_args
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from hubbub.cli.admin_client import AdminConnection, AdminOptions, admin_options, call_admin, run_admin
 from hubbub.cli.output import write_json, write_lines
@@ -17,10 +18,11 @@ from hubbub.governance.policy_explanation import ExplainedPolicy, PolicyRow, Rul
 from hubbub.governance.policy_loader import load_policy
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.results import ToolAnnotations
-from hubbub.settings import collect_sources
+from hubbub.settings import ServeSettings, Sources, collect_sources, read_settings
 from hubbub.settings.file import SettingsFile
 from hubbub.settings.governance import POLICY, TENANTS, AnnotationName, GovernanceSettings
 from hubbub.settings.governance_reader import read_governance
+from hubbub.settings.sources import SERVERS
 
 EXIT_CODES: Final[dict[Effect, int]] = {"allow": 0, "deny": 1, "confirm": 3}
 Locate: TypeAlias = Callable[[str], str]
@@ -212,7 +214,7 @@ class _PolicyView:
 
     def __init__(self, config: str | None) -> None:
         sources = collect_sources({} if config is None else {"--config": config})
-        self.governance: GovernanceSettings = read_governance(sources)
+        self.governance: GovernanceSettings = _read_governance(sources)
         self.policy: ExplainedPolicy = load_policy(self.governance)
         self._file: SettingsFile | None = sources.file
         self._lines = {row.rule: row.line for row in self.policy.list_rules() if row.line is not None}
@@ -236,6 +238,18 @@ class _PolicyView:
                 return (TENANTS, str(number))
         is_default = rule == "default" and self._file is not None and "default" in self._file.table((POLICY,))
         return (POLICY, "default") if is_default else None
+
+
+def _read_governance(sources: Sources) -> GovernanceSettings:
+    """Read the sections as a hub applies them: without the programs that a tenant may not use."""
+    governance, settings = read_governance(sources), read_settings(ServeSettings, sources)
+    has_servers = sources.file is not None and bool(sources.file.table((SERVERS,)))
+    if not governance.tenants or not (has_servers or settings.mcp_json is not None):
+        return governance
+    from hubbub.assembly.governance import effective_tenants
+    from hubbub.assembly.hub_config import hub_config
+
+    return replace(governance, tenants=effective_tenants(hub_config(settings, sources)))
 
 
 def _parse_target(text: str, kind: TargetKind, annotations: Sequence[str]) -> Target:
