@@ -14,6 +14,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -215,7 +216,9 @@ class KeyFileWatch:
         self._load = load
         self._clear = clear
         self._monotonic = monotonic
-        self._stamp = _file_stamp(path)
+        self._stamp: tuple[int, int, int] | None = None
+        with suppress(OSError):  # `load` reports it
+            self._stamp = _file_stamp(path)
         load()
         self.check_at = monotonic() + bounds.KEY_FILE_CHECK_INTERVAL_S
         """When `refresh` is due, on the given clock."""
@@ -223,10 +226,10 @@ class KeyFileWatch:
     def refresh(self) -> None:
         """Load the keys if the file has changed; if it cannot be read, keep the current ones."""
         self.check_at = self._monotonic() + bounds.KEY_FILE_CHECK_INTERVAL_S
-        stamp = _file_stamp(self._path)
-        if stamp == self._stamp:
-            return
         try:
+            stamp = _file_stamp(self._path)
+            if stamp == self._stamp:
+                return
             if stamp is None:
                 logger.error("key_file_missing", extra={"path": str(self._path)})
                 self._clear()
@@ -239,9 +242,13 @@ class KeyFileWatch:
 
 
 def _file_stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes with the file; None if there is no such file.
+
+    Raises: OSError, if that cannot be found out.
+    """
     try:
         status = path.stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
 
