@@ -95,7 +95,6 @@ async def test_what_a_caller_may_not_use_is_found_by_no_search_or_instruction(tm
         assert await list_names(client) == ["find_book"]
         found = await client.call("hub.search", {"query": "book secret lend find"})
         assert found["structuredContent"]["tools"] == []
-        assert "Never mention" not in ((hub.main_front.instructions_for(None) and "") or "")
         instructions = (await client.result("initialize", HELLO))["instructions"]
         assert "Never mention" not in instructions
         assert "Ask library" in instructions
