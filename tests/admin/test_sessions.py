@@ -1,19 +1,28 @@
 """`hub.sessions`: lists sessions, and logs users out without affecting others."""
 
 import asyncio
+import json
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import websockets
+from msgspec.structs import replace
 from tests.admin.admin_hub import AdminHub, Key, open_admin_hub
 from tests.clock import advance_clock, wait_until
 from tests.http.eras import modern_request, open_session
 from tests.http.raw_http import call
+from tests.hub import notebook
+from tests.hub.file_hub import SOURCE
 from tests.hub.local_hubs import library
+from tests.hub.tenant_hub import Key as TenantKey
+from tests.hub.tenant_hub import TenantHub, run_tenant_hub
+from tests.hub.upstream_callers import make_caller, request_result
 from tests.processes import is_running
 
-from hubbub import Server, UpstreamConfig
+from hubbub import Server, ToolError, UpstreamConfig
+from hubbub.admin.access import local_operator
 
 
 async def log_out(hub: AdminHub, user: str, **more: object) -> dict[str, int]:
@@ -169,3 +178,49 @@ async def test_logout_of_everyone_must_be_asked_for(tmp_path: Path) -> None:
         answer = await hub.call("hub.sessions.logout", {}, hub.root, "/mcp/admin")
         assert answer.json["result"]["isError"]
         assert "Give `tenant`, `user` or `server`" in str(answer.json)
+
+
+async def administer_tenants(hub: TenantHub, tool: str, **arguments: object) -> dict[str, int]:
+    """Call a function of administration as the user who runs the hub."""
+    who = replace(make_caller(), principal=local_operator())
+    view = hub.front.hub.restricted_views["admin"]
+    answer = await request_result(view.peer, "tools/call", {"name": tool, "arguments": arguments}, who)
+    return dict(answer["structuredContent"])
+
+
+async def find_pids(hub: TenantHub) -> dict[str, str]:
+    """The process of each caller."""
+    keys: dict[str, TenantKey] = {name: await hub.other(name) for name in ("tenant", "user", "credential")}
+    return {name: await hub.call(key, "notes__pid") for name, key in {"ada": hub.ada, **keys}.items()}
+
+
+@pytest.mark.requirement("L2")
+@pytest.mark.usefixtures("own_folders")
+@pytest.mark.parametrize(
+    ("chosen", "ended"),
+    [
+        ({"tenant": "acme", "user": "ada"}, {"ada", "credential"}),
+        ({"tenant": "acme"}, {"ada", "credential", "user"}),
+        ({"tenant": "beta", "user": "ada"}, {"tenant"}),
+    ],
+)
+async def test_logout_ends_exactly_the_sessions_of_a_tenant_or_its_user(
+    tmp_path: Path, chosen: dict[str, str], ended: set[str]
+) -> None:
+    section = (
+        f"[servers.notes]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([notebook.__file__])}\n"
+        f'prefix = "always"\nenv = {{PYTHONPATH = "{SOURCE}"}}\n'
+    )
+    async with run_tenant_hub(tmp_path, section) as hub:
+        before = await find_pids(hub)
+        found = await administer_tenants(hub, "hub.sessions.logout", **chosen)
+        assert found["serverSessions"] == len(ended)
+        after = await find_pids(hub)
+        assert {name for name in before if before[name] != after[name]} == ended
+
+
+@pytest.mark.usefixtures("own_folders")
+async def test_a_user_is_not_logged_out_without_its_tenant(tmp_path: Path) -> None:
+    async with run_tenant_hub(tmp_path, "") as hub:
+        with pytest.raises(ToolError, match="Give `tenant` too"):
+            await administer_tenants(hub, "hub.sessions.logout", user="ada")

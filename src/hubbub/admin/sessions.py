@@ -153,6 +153,8 @@ def register(tools: AdminTools, control: SessionControl) -> None:
         if tenant is None and user is None and server is None:
             raise ToolError("Give `tenant`, `user` or `server`: without them, the sessions of everyone would end")
         chosen = Logout(tenant=choose_tenant(context, tenant), user=user, server=server)
+        if user is not None and chosen.tenant is None and control.has_tenants:
+            raise ToolError(f"Give `tenant` too: users of several tenants may have the name {user!r}")
         ended = await control.log_out(chosen, drain_s)
         facts: dict[str, str | int] = {
             "of_tenant": chosen.tenant or "",

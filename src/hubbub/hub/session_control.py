@@ -60,6 +60,11 @@ class SessionControl:
     def __init__(self, hub: Gateway) -> None:
         self._hub = hub
 
+    @property
+    def has_tenants(self) -> bool:
+        """Whether users belong to tenants, so that the same name may be that of several users."""
+        return bool(self._hub.tenant_sessions.names())
+
     def server_sessions(self) -> list[SessionInfo]:
         """The sessions with all servers, except the default sessions, which carry no calls of principals."""
         return [info for upstream in self._hub.upstreams.values() for info in upstream.sessions()]
