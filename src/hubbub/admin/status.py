@@ -13,6 +13,7 @@ from hubbub.hub.config import STATUS
 from hubbub.hub.gateway import Gateway
 from hubbub.hub.reload import ReloadState
 from hubbub.hub.session_control import SessionControl
+from hubbub.hub.status import describe_phase
 from hubbub.server.context import Context
 
 
@@ -35,8 +36,9 @@ class AdminStatus(msgspec.Struct, rename="camel", kw_only=True):
     version: str
     pid: int
     servers: list[dict[str, Any]]
-    """The state and counters of each server."""
+    """The state of each server; for operators also its counters, which are those of all tenants."""
     views: list[str]
+    """For operators only."""
     tenants: list[TenantStatus]
     """Callers without a tenant are counted under an empty name."""
     problems: list[str]
@@ -62,8 +64,8 @@ def register(tools: AdminTools, gateway: Gateway, control: SessionControl) -> No
             name=gateway.config.name,
             version=gateway.config.version,
             pid=os.getpid(),
-            servers=[msgspec.to_builtins(state) for state in states.values()],
-            views=list(gateway.views),
+            servers=[describe_phase(state) if tenant else msgspec.to_builtins(state) for state in states.values()],
+            views=list(gateway.views) if tenant is None else [],
             tenants=_tenants(gateway, control, tenant),
             problems=problems,
             reload=reload if tenant is None else None,

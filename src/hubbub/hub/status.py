@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hubbub.hub.front import Front
 
 _LABEL = "server"
+_COUNTERS = frozenset(("inFlight", "waiting", "calls", "failures", "sessions"))
 
 
 class HubStatus(msgspec.Struct, rename="camel", kw_only=True):
@@ -41,6 +42,12 @@ def _count_items(items: Mapping[str, Item], server: str) -> int:
     return sum(item.server == server for item in items.values())
 
 
+def describe_phase(state: UpstreamState) -> dict[str, Any]:
+    """Return what a tenant may know about a server: its state, without counters of the calls of other tenants."""
+    described: dict[str, Any] = msgspec.to_builtins(state)
+    return {name: value for name, value in described.items() if name not in _COUNTERS}
+
+
 def build_status(front: Front, caller: Caller) -> HubStatus:
     """Build the status of one view, as far as this caller may see it."""
     hub, shown = front.hub, front.visible_to(caller).catalog_view
@@ -49,6 +56,7 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
     catalog = shown.catalog
     servers = []
     is_operator = hub.governor is None
+    has_tenants = bool(hub.tenant_sessions.names())
     problems = list(hub.problems) if is_operator else []
     if is_operator and hub.reload_state is not None and hub.reload_state.problem is not None:
         problems.append(f"the changed settings files were not applied: {hub.reload_state.problem}")
@@ -58,7 +66,7 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
     for id, upstream in visible.items():
         state, snapshot = upstream.state, hub.shown_snapshot(upstream)
         servers.append(
-            msgspec.to_builtins(state)
+            (describe_phase(state) if has_tenants else msgspec.to_builtins(state))
             | {
                 "tools": _count_items(catalog.tools.listed, id),
                 "prompts": _count_items(catalog.prompts.listed, id),
