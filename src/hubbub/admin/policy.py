@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from hubbub.admin.access import AdminTools, choose_tenant, require_operator
+from hubbub.admin.access import AdminTools, choose_tenant, is_operator, require_operator
 from hubbub.errors import ToolError
 from hubbub.governance.decision import TARGET_KINDS, USE_ACTIONS, Action, Target, TargetKind
 from hubbub.governance.policy_explanation import ExplainedPolicy
@@ -93,7 +93,10 @@ def register(tools: AdminTools, policy: Callable[[], ExplainedPolicy]) -> None:
         ] = None,
         context: Context,
     ) -> Decision:
-        """Decide whether a caller may do something, and explain which rule decides; nothing is called."""
+        """Decide whether a caller may do something, and explain which rule decides; nothing is called.
+
+        Operators also see why the rules before it do not match.
+        """
         chosen = kind or TARGET_KINDS[action]
         if action in USE_ACTIONS.values() and USE_ACTIONS[chosen] != action:
             raise ToolError(
@@ -104,7 +107,10 @@ def register(tools: AdminTools, policy: Callable[[], ExplainedPolicy]) -> None:
         target = Target(chosen, server, name, annotations)
         engine = policy()
         decision = engine.decide(caller, action, target)
-        checks = engine.explain(caller, action, target)[-LISTED_CHECKS:]
+        checks = engine.explain(caller, action, target)
+        if not is_operator(context.caller.principal):
+            # The other rules may name tenants, users and servers that this administrator must not know.
+            checks = [check for check in checks if check.is_match]
         return Decision(
             effect=decision.effect,
             rule=decision.rule,
@@ -114,6 +120,6 @@ def register(tools: AdminTools, policy: Callable[[], ExplainedPolicy]) -> None:
                 Check(
                     rule=each.rule, effect=each.effect, action=each.action, is_match=each.is_match, detail=each.detail
                 )
-                for each in checks
+                for each in checks[-LISTED_CHECKS:]
             ],
         )
