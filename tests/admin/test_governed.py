@@ -126,7 +126,7 @@ async def test_what_the_policy_denies_is_neither_listed_nor_called_except_by_who
         assert await hub.list_tools(stranger) == set()
         with pytest.raises(ToolNotFound):
             await hub.call("hub.status", stranger)
-        assert (await hub.call("hub.sessions.logout", user="ann"))["serverSessions"] == 0
+        assert (await hub.call("hub.sessions.logout", tenant="acme", user="ann"))["serverSessions"] == 0
     decisions = [record.decision for record in hub.records() if record.decision is not None]
     assert [(decision.effect, decision.rule) for decision in decisions] == [
         ("deny", "policy.rules[0]"),
@@ -135,7 +135,7 @@ async def test_what_the_policy_denies_is_neither_listed_nor_called_except_by_who
     ]
     (logout,) = [record for record in hub.records() if record.event == "session.logout"]
     assert logout.facts == {
-        "of_tenant": "",
+        "of_tenant": "acme",
         "of_user": "ann",
         "server_sessions": 0,
         "client_sessions": 0,
@@ -154,6 +154,7 @@ async def test_what_only_operators_can_use_does_not_exist_for_the_administrators
         "hub.pins.list": {},
         "hub.pins.diff": {},
         "hub.pins.approve": {"server": "one"},
+        "hub.pins.revoke": {"server": "one"},
     }
     async with open_hub(tmp_path) as hub:
         assert await hub.list_tools(OPERATOR) == await hub.list_tools()
@@ -187,7 +188,12 @@ async def test_the_policy_is_shown_to_operators_and_tested_for_ones_own_tenant(t
         decision = await hub.call("hub.policy.test", ANN, action="call", server="one", name="wipe", user="bob")
         assert (decision["effect"], decision["rule"]) == ("confirm", "policy.rules[1]")
         assert decision["reason"] == "It is gone then"
-        assert [check["isMatch"] for check in decision["explanation"]] == [False, True]
+        explained = await hub.call(
+            "hub.policy.test", action="call", server="one", name="wipe", tenant="acme", user="bob"
+        )
+        assert [check["isMatch"] for check in explained["explanation"]] == [False, True]
+        assert "ann" in explained["explanation"][0]["detail"]
+        assert decision["explanation"] == explained["explanation"][1:]
         unknown = await hub.call("hub.policy.test", action="call", server="one", name="wipe", tenant="gone")
         assert unknown["effect"] == "deny"
         with pytest.raises(ToolError, match="administers the tenant 'acme' only"):

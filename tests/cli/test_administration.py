@@ -160,11 +160,14 @@ def test_definitions_are_shown_and_approved_by_the_commands(hubbub: Run, tmp_pat
         listed = read_json(hubbub("pins", "list", "--json"))
         assert [(pin["name"], pin["status"]) for pin in listed["pins"]] == [("wipe", "new")]
         heading, *lines = hubbub("pins", "diff", "disk").stdout.splitlines()
-        assert heading == "disk tool wipe: new"
+        digest = listed["pins"][0]["sha256"]
+        assert heading == f"disk tool wipe: new, sha256 {digest}"
         assert not [line for line in lines if "new" in line]
         refused = hubbub("pins", "approve", "disk", "--url", url, "--key", "${K}", K=ada)
         assert (refused.returncode, "only an operator's key can use it" in refused.stderr) == (2, True)
-        done = hubbub("pins", "approve", "disk")
+        other = hubbub("pins", "approve", "disk", "wipe", "--sha256", "0" * 64)
+        assert (other.returncode, other.stdout, "not approved: disk tool wipe" in other.stderr) == (1, "", True)
+        done = hubbub("pins", "approve", "disk", "wipe", "--sha256", digest)
         assert (done.returncode, done.stdout, done.stderr) == (0, "approved disk tool wipe\n", "")
         again = hubbub("pins", "approve", "disk")
         assert (again.returncode, again.stdout, "nothing was approved" in again.stderr) == (1, "", True)
@@ -172,6 +175,11 @@ def test_definitions_are_shown_and_approved_by_the_commands(hubbub: Run, tmp_pat
         assert "A person has to approve" in answer.stderr + answer.stdout  # it exists, and the policy decides
         found = hubbub("audit", "search", "--folder", "audit", "--json", "--event", "pin.approved").stdout
         assert json.loads(found)["tool"] == "wipe"
+        revoked = hubbub("pins", "revoke", "disk", "wipe", "--kind", "tool")
+        assert (revoked.returncode, revoked.stdout, revoked.stderr) == (0, "revoked disk tool wipe\n", "")
+        assert "A person has to approve" not in call(hubbub, url, ada, "wipe", name="a").stderr
+        again = hubbub("pins", "revoke", "disk", "wipe")
+        assert (again.returncode, "nothing was revoked" in again.stderr) == (1, True)
 
 
 def test_an_operators_key_administers_every_tenant_over_http_and_uses_no_tool(hubbub: Run, tmp_path: Path) -> None:

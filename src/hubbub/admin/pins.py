@@ -35,6 +35,9 @@ class PinStore(Protocol):
     async def approve(self, selections: Sequence[Any], approver: str) -> Any:
         """Approve the selected definitions that are new or changed."""
 
+    async def revoke(self, selections: Sequence[Any]) -> Sequence[Any]:
+        """Remove approvals; return the keys of their definitions."""
+
 
 class Pin(msgspec.Struct, rename="camel", kw_only=True):
     """One definition and its status."""
@@ -71,6 +74,12 @@ class ApprovedPins(msgspec.Struct, kw_only=True):
     """Each with the reason."""
 
 
+class RevokedPins(msgspec.Struct, kw_only=True):
+    """The approvals that were removed."""
+
+    revoked: list[str]
+
+
 def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> None:
     """Register the tools of this area; `select` makes a selection of definitions (`pin_records.Selection`)."""
 
@@ -92,7 +101,8 @@ def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> N
         require_operator(context, _WHY)
         lines: list[str] = []
         for record in await pins.list_pins(("new", "changed", "removed"), select(server=server, name=name)):
-            lines.append(show_hidden(f"{_label(record)}: {record.status}"))
+            digest = "" if record.sha256 is None else f", sha256 {record.sha256}"
+            lines.append(show_hidden(f"{_label(record)}: {record.status}{digest}"))
             difference = await pins.diff(record.server, record.kind, record.name)
             if difference is not None:
                 lines += [f"  {line}" for line in difference.lines]
@@ -122,6 +132,22 @@ def register(tools: AdminTools, pins: PinStore, select: Callable[..., Any]) -> N
             approved=[_label(pin) for pin in report.approved],
             refused=[f"{_label(each.pin)}: {each.reason}" for each in report.refused],
         )
+
+    @tools.change("hub.pins.revoke", for_operators=True, is_destructive=True, is_idempotent=True)
+    async def revoke(
+        server: Annotated[str, msgspec.Meta(description="The server whose approvals are removed.")],
+        name: ItemName = None,
+        kind: Kind | None = None,
+        *,
+        context: Context,
+    ) -> RevokedPins:
+        """Remove approvals, so that the definitions are withheld again, even if their server does not list them now."""
+        require_operator(context, _WHY)
+        revoked = await pins.revoke([select(server=server, kind=kind, name=name)])
+        for key in revoked:
+            facts = {"kind": key.kind, "revoked_by": context.caller.principal.name}
+            tools.record(context, "pin.revoked", facts, server=key.server, tool=key.name)
+        return RevokedPins(revoked=[_label(key) for key in revoked])
 
 
 def _label(record: Any) -> str:
