@@ -193,6 +193,10 @@ def test_an_invalid_edit_keeps_the_last_keys_but_a_deleted_file_refuses_all(
     assert authenticate(keys, (b"x-api-key", key.encode())) == Principal("key:ops")
     assert "keys_not_read" in caplog.text
     file.unlink()
+    file.symlink_to(file)  # it cannot be examined
+    now += bounds.KEY_FILE_CHECK_INTERVAL_S
+    assert authenticate(keys, (b"x-api-key", key.encode())) == Principal("key:ops")
+    file.unlink()
     now += bounds.KEY_FILE_CHECK_INTERVAL_S
     assert is_refused(authenticate(keys, (b"x-api-key", key.encode())))
     assert "key_file_missing" in caplog.text
