@@ -127,7 +127,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
         if self.grant not in get_args(Grant):
             raise SettingsError(f"Unknown `grant` {self.grant!r}{format_suggestion(self.grant, get_args(Grant))}")
         if self.dpop not in get_args(Dpop):
-            raise SettingsError(f"`dpop` must be auto, on or off, not {self.dpop!r}")
+            raise SettingsError(f"`dpop` must be auto, require or off, not {self.dpop!r}")
         if self.token_endpoint_auth_method not in (None, "client_secret_basic", "client_secret_post"):
             raise SettingsError("`token_endpoint_auth_method` must be client_secret_basic or client_secret_post")
         for name in ("client_secret", "private_key"):
