@@ -103,7 +103,8 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
         None
     )
     assume_pkce: Annotated[
-        bool, setting("Whether the issuer supports PKCE (S256) although its metadata do not list it, as with Entra ID.")
+        bool,
+        setting("Whether the issuer supports PKCE (S256) although its metadata does not list it, as with Entra ID."),
     ] = False
     per_user: Annotated[
         bool,

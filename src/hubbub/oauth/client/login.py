@@ -75,7 +75,7 @@ def check_login_support(discovered: DiscoveryResult, quirks: IssuerQuirks) -> st
     methods = server.code_challenge_methods_supported
     if methods is None and not (discovered.is_guessed or quirks.assume_pkce):
         raise MetadataError(
-            f"The metadata of the authorization server {shown} do not say whether it supports PKCE "
+            f"The metadata of the authorization server {shown} does not say whether it supports PKCE "
             "(`code_challenge_methods_supported`), which MCP requires; if it does, set `assume_pkce`"
         )
     if methods is not None and "S256" not in methods:

@@ -50,7 +50,7 @@ class IssuerQuirks(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     """`prompt` of the authorization request, such as `consent` or `select_account`; empty: never sent."""
     assume_pkce: bool = False
-    """Use it although its metadata do not list S256 as a PKCE method, as those of Entra ID do not."""
+    """Use it although its metadata does not list S256 as a PKCE method, as that of Entra ID."""
     authorization_params: Mapping[str, str] = {}
     """More parameters of the authorization request, such as `audience`."""
 

@@ -189,7 +189,7 @@ class Provider:
             if tokens.id_token:
                 claims = await self._verify(metadata, tokens.id_token, None)
                 if claims["sub"] != subject:
-                    raise InvalidJwt("it names another subject")
+                    raise InvalidJwt("it has another subject than before")
             found = await self._complete(metadata, claims, tokens.access_token)
             if tokens.id_token or found != claims:
                 user = self._make_user(found)
@@ -229,8 +229,8 @@ class Provider:
     def _check(self, metadata: AuthorizationServerMetadata) -> None:
         if metadata.issuer != self._config.issuer:
             raise MetadataError(
-                "The metadata of the identity provider are those of another issuer; set issuer of [oauth.provider] to "
-                "exactly what its discovery document says"
+                "The metadata of the identity provider belongs to another issuer; set `issuer` of [oauth.provider] "
+                "to exactly the `issuer` of its discovery document"
             )
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             check_endpoint(getattr(metadata, name), name)
@@ -299,7 +299,7 @@ class Provider:
         ):
             raise InvalidJwt("it belongs to another login")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
-            raise InvalidJwt("it names no subject")
+            raise InvalidJwt("it has no subject")
         return claims
 
     async def _complete(
