@@ -61,9 +61,9 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
             )
         known, user = front.connectable_servers(context.caller), HubUser.from_principal(context.caller.principal)
         if server is not None and server not in known:
-            raise ToolError(f"No server {server!r} asks users to log in{format_suggestion(server, known)}")
+            raise ToolError(f"Users do not log in at a server {server!r}{format_suggestion(server, known)}")
         if server is None and action == "disconnect":
-            raise ToolError("Give the name of the server to disconnect from")
+            raise ToolError("The action disconnect needs `server`, the name of the server to disconnect from")
         shown = known if server is None else [server]
         if server is not None and action == "disconnect":
             await logins.disconnect(user, server)

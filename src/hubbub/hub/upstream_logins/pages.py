@@ -55,6 +55,7 @@ _COOKIE_PREFIX: Final = "hubbub-connect-"
 _EXPIRED: Final = (
     "This login has expired, has ended already, or began in another browser. Start it again to get a new link"
 )
+_UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this hub for a new one."
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -147,7 +148,7 @@ close the page.</p>
             person = identify(first(form, "key").strip().encode("utf-8", "replace"))
             if person is None:
                 self._wrong_keys.add(exchange.client)
-                await self._ask(exchange, link, "This key is unknown, expired or revoked.", 403)
+                await self._ask(exchange, link, _UNKNOWN_KEY, 403)
                 return
             _check_person(HubUser.from_principal(person), link)
         self._upstream_logins.bind(link, browser)
@@ -238,9 +239,9 @@ close the page.</p>
 
 
 _KEY_FIELD: Final = """\
-<label for="key">Your API key of this hub</label>
+<label for="key">Your API key for this hub</label>
 <input id="key" name="key" type="password" autocomplete="current-password" required autofocus spellcheck="false">
-<p class="muted">It shows that you are the user of this link, and stays at the hub.</p>
+<p class="muted">The hub needs it to check that this link was made for you. The key is not sent to any other server.</p>
 """
 
 

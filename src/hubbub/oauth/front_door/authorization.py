@@ -55,6 +55,7 @@ _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
 _EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
+_UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this server for a new one."
 
 S = TypeVar("S")
 logger = logging.getLogger("hubbub.oauth")
@@ -282,7 +283,7 @@ class AuthorizationFlow:
             else:
                 self._wrong_keys.add(exchange.client)
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
-                problem, status = "This key is unknown, expired or revoked.", 403
+                problem, status = _UNKNOWN_KEY, 403
         request = login.request
         client_name = ""
         if request is not None:

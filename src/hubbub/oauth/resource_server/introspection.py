@@ -78,7 +78,7 @@ class IntrospectionVerifier:
         except (HubbubError, OSError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             logger.warning("introspection_failed", extra={"issuer": self._issuer.url, "reason": reason})
-            raise KeysUnavailable("The authorization server cannot be asked about tokens") from None
+            raise KeysUnavailable("The authorization server did not introspect the token") from None
         finally:
             self._running -= 1
         return self._read(claims)
