@@ -72,7 +72,7 @@ class IntrospectionVerifier:
         self._running += 1
         try:
             async with asyncio.timeout(limits.INTROSPECTION_TIMEOUT_S):
-                claims = await self._ask(token)
+                claims = await self._introspect(token)
         except TokenRefused:
             raise
         except (HubbubError, OSError, TimeoutError) as error:
@@ -83,7 +83,7 @@ class IntrospectionVerifier:
             self._running -= 1
         return self._read(claims)
 
-    async def _ask(self, token: bytes) -> dict[str, Any]:
+    async def _introspect(self, token: bytes) -> dict[str, Any]:
         settings = self._settings
         endpoint = settings.endpoint or await self._find_endpoint()
         # RFC 6749 §2.3.1: both are form-encoded before they are joined.
