@@ -8,7 +8,7 @@ import msgspec
 
 from hubbub.errors import ToolError
 from hubbub.hub.config import CONNECT
-from hubbub.hub.upstream_logins.login_peer import UpstreamLoginRequired, ask
+from hubbub.hub.upstream_logins.login_peer import UpstreamLoginRequired, request_login
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.hub.upstream_logins.upstream_logins import UpstreamLogins
 from hubbub.protocol.calls import ANONYMOUS
@@ -69,9 +69,9 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
             await logins.disconnect(user, server)
         elif server is not None and action == "connect" and not await _logins(logins, server).is_connected(user):
             try:
-                await ask(logins, context.call, server)
-            except UpstreamLoginRequired as needed:
-                url = needed.data.get("url")
+                await request_login(logins, context.call, server)
+            except UpstreamLoginRequired as error:
+                url = error.data.get("url")
                 if url is None:
                     raise
                 return ConnectResult([ConnectedServer(server, connected=False, url=url)])
