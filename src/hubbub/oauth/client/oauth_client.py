@@ -1,4 +1,4 @@
-"""Obtains, refreshes and revokes the tokens for one MCP server. Keeps none: `hubbub.oauth.client.authorizer` does."""
+"""Obtains, refreshes and revokes the tokens for one MCP server; `hubbub.oauth.client.authorizer` stores them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class OAuthClient:
     ) -> tuple[str, PendingLogin]:
         """Return the URL that the person has to open, and what `finish_login` needs; keep that secret.
 
-        `more_scopes` are requested too: those that were granted before. `previous`: the registration that is kept for
+        `more_scopes` are requested too: those that were granted before. `previous`: the stored registration at
         this issuer.
 
         Raises: OAuthError.

@@ -117,7 +117,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     quirks: Mapping[str, IssuerQuirks] = {}
     """By issuer; `*` is any other."""
     store: CredentialStore | None = None
-    """Keeps tokens. Default: this object, as long as it exists."""
+    """Stores tokens. Default: the memory of this object."""
     redirect_handler: RedirectHandler | RedirectFunction | None = None
     """Shows the authorization page. Unset: a login fails with `LoginRequired`."""
     principal: str = ""

@@ -218,7 +218,7 @@ class FrontDoor:
             await database.close()
 
     async def _watch(self) -> None:
-        """Learn of grants that other processes ended, and delete what has expired."""
+        """Read which grants other processes ended, and delete what has expired."""
         waited_s = limits.SWEEP_S
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Asks the identity provider again about people who logged in there, when their apps refresh a token.
+"""Checks people at the identity provider again, when their clients refresh a token.
 
 It needs a refresh token of the provider, which is stored sealed, one for each login, and is never used for anything
 else. A login without one ends after `max_login_s` of `[oauth.provider]`, so that the person logs in again.
