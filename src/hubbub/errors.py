@@ -28,7 +28,7 @@
     │   ├── QuotaExceeded           `quota_exceeded`: a quota of a hub is used up; retry later
     │   │   └── TooManyCalls            `too_many_calls`: a tenant has too many concurrent calls
     │   ├── ApprovalRequired, ApprovalDenied and others: `hubbub.governance.approval_errors`
-    │   ├── UpstreamLoginRequired             a user has to log in at a server: `hubbub.hub.upstream_logins.login_peer`
+    │   ├── UpstreamLoginRequired   `login_required`: a user of a hub has to log in at a server behind it
     │   └── ToolError               `tool_error`; tools raise it themselves
     ├── RemoteError             the other end answered with an error
     ├── RateLimited             one caller sends too many requests; retry later

@@ -14,7 +14,7 @@ from tests.governance.echo_upstream import LEGACY, run_echo_upstream
 from tests.hub.upstream_callers import call_tool, make_caller, result_text
 from tests.hub.upstreams import open_upstream
 
-from hubbub import Caller, Principal, Secret, ServerConfig, SettingsError, UpstreamUnavailable
+from hubbub import Caller, OAuth, Principal, Secret, ServerConfig, SettingsError, UpstreamUnavailable
 from hubbub.assembly.hub_config import hub_config
 from hubbub.client.mcp_json import parse_mcp_json
 from hubbub.governance.secret_provider import SecretProvider
@@ -235,6 +235,51 @@ def test_with_tenants_a_literal_secret_is_refused(tmp_path: Path, line: str, pla
     assert f"{place} contains a secret" in raised.value.message
     assert "abcdefgh" not in raised.value.message
     assert "${secret:NAME}" in raised.value.message
+
+
+ENTERPRISE = """
+[servers.there]
+url = "https://example.com/mcp"
+[servers.there.oauth]
+grant = "enterprise_managed"
+issuer = "https://login.example.com"
+client_id = "hub"
+[servers.there.oauth.identity_provider]
+issuer = "https://idp.example.com"
+client_id = "hub"
+id_token_file = "id_token"
+client_secret = "VALUE"
+"""
+
+
+@pytest.mark.parametrize("tenants", ["", TENANTS])
+def test_the_secret_at_an_identity_provider_can_be_a_reference(tmp_path: Path, tenants: str) -> None:
+    text = tenants + ENTERPRISE.replace("VALUE", "${secret:idp}") + "[secrets.idp]\nenv = 'IDP_SECRET'\n"
+    (upstream,) = load(tmp_path / "hubbub.toml", text).upstreams
+    assert upstream.remote is not None
+    assert upstream.remote.secrets is not None
+    assert isinstance(upstream.remote.auth, OAuth)
+    provider = upstream.remote.auth.identity_provider
+    assert provider is not None
+    assert isinstance(provider.client_secret, SecretTemplate)
+    assert provider.client_secret.names == ("idp",)
+
+
+def test_the_secret_at_an_identity_provider_can_be_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IDP_SECRET", "the-secret-at-the-provider")
+    (upstream,) = load(tmp_path / "hubbub.toml", ENTERPRISE.replace("VALUE", "${IDP_SECRET}")).upstreams
+    assert upstream.remote is not None
+    assert isinstance(upstream.remote.auth, OAuth)
+    provider = upstream.remote.auth.identity_provider
+    assert provider is not None
+    assert isinstance(provider.client_secret, Secret)
+    assert provider.client_secret.reveal() == "the-secret-at-the-provider"
+
+
+def test_with_tenants_a_literal_secret_at_an_identity_provider_is_refused(tmp_path: Path) -> None:
+    assert load(tmp_path / "hubbub.toml", ENTERPRISE).upstreams
+    with pytest.raises(SettingsError, match=r"there.oauth.identity_provider.client_secret contains a secret"):
+        load(tmp_path / "hubbub.toml", TENANTS + ENTERPRISE)
 
 
 def test_with_tenants_literal_secrets_of_variables_urls_and_mcp_json_are_refused(tmp_path: Path) -> None:

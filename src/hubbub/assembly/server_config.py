@@ -45,7 +45,7 @@ def make_server_config(
     }
     entry_fields = {key: value for key, value in entry.items() if value}
     text = msgspec.json.encode({"mcpServers": {name: entry_fields}})
-    has_client_secret = settings.oauth is not None and settings.oauth.client_secret is not None
+    has_client_secret = settings.oauth is not None and bool(settings.oauth.client_secrets)
     if variables is None and (b"${" in text or has_client_secret):
         from hubbub.settings.variables import read_variables  # Most sections refer to none.
 

@@ -50,8 +50,8 @@ class ServerRules(msgspec.Struct, frozen=True, kw_only=True):
         Raises: SettingsError, if the rules do not allow its URL.
         """
         values = [*config.headers.values(), *config.env.values()]
-        if config.auth is not None:
-            values.append(getattr(config.auth, "client_secret", None))
+        for client in (config.auth, getattr(config.auth, "identity_provider", None)):
+            values.append(getattr(client, "client_secret", None))
         names = {name for value in values if isinstance(value, SecretTemplate) for name in value.names}
         provider = SecretProvider({name: self.secrets[name] for name in sorted(names)}) if names else None
         egress = self.egress if config.is_remote and self.egress != NO_RULES else None
@@ -70,15 +70,15 @@ class ServerRules(msgspec.Struct, frozen=True, kw_only=True):
                     raise _literal_error(f"{config.id}: {table}.{key}")
 
     def check_literals(self, name: str, settings: ServerSettings) -> None:
-        """With tenants, refuse values in a section that look like secrets: whoever reads the file has them.
+        """With tenants, refuse values in a section that look like secrets, which every reader of the file could use.
 
         Raises: SettingsError.
         """
         if not self.has_tenants:
             return
-        client_secret = None if settings.oauth is None else settings.oauth.client_secret
-        if client_secret is not None and "${" not in client_secret.reveal():
-            raise _literal_error(f"servers.{name}.oauth.client_secret")
+        for key, secret in ({} if settings.oauth is None else settings.oauth.client_secrets).items():
+            if "${" not in secret.reveal():
+                raise _literal_error(f"servers.{name}.oauth.{key}")
         for table, values in (("headers", settings.headers), ("env", settings.env)):
             for key, value in values.items():
                 if "${" not in value.reveal() and _is_secret(key, value):

@@ -55,7 +55,7 @@ class Diagnosis(msgspec.Struct):
     servers: list[Check] = []
     """The servers in hubbub.toml, checked without connecting to them."""
     logins: list[Check] = []
-    """The logins at servers, checked without connecting to them."""
+    """The stored logins of this user, checked without connecting to the servers."""
     clients: list[Check] = []
     """The MCP clients on this machine, with what is registered there."""
 

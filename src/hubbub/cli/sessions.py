@@ -115,7 +115,7 @@ def _show_sessions(found: Any) -> None:
 def _show_logout(found: Any) -> None:
     ended = f"ended {found['serverSessions']} sessions with servers and {found['clientSessions']} sessions of clients"
     if server_logins := found.get("serverLogins", 0):
-        ended += f", and {server_logins} logins of users at servers"
+        ended += f", and {server_logins} upstream logins"
     if client_grants := found.get("clientGrants", 0):
         ended += f", and {client_grants} grants of clients"
     write_lines([ended])

@@ -26,7 +26,7 @@ from hubbub.suggestions import format_suggestion
 _VARIABLE: Final = re.compile(r"\$\{([^{}]*)\}")
 _VARIABLE_NAME: Final = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _SECRET: Final = re.compile(r"secret:([A-Za-z0-9_-]+)")
-_SECRET_KEYS: Final = ("headers.", "env.", "oauth.client_secret")
+_SECRET_KEYS: Final = ("headers.", "env.", "oauth.client_secret", "oauth.identity_provider.client_secret")
 _TYPES: Final = {
     "stdio": "stdio",
     "local": "stdio",
@@ -179,7 +179,7 @@ class _Substitution:
         if not key.startswith(_SECRET_KEYS):
             raise SettingsError(
                 f"server {server!r}: {key} refers to a secret; secrets can be used only in headers, env and "
-                "oauth.client_secret"
+                "the `client_secret` of oauth and oauth.identity_provider"
             )
         if secret not in self._secret_names:
             raise SettingsError(

@@ -59,7 +59,7 @@ class Gateway:
 
     client_grants: ClientGrants | None = None  # of the front door, if this server is an authorization server
     events: RecordedEvents | None = None  # records sessions, lists and secrets; None: nothing is recorded
-    # the logins of users at servers with `per_user`; None: no server has it
+    # None: no server has `per_user`
     upstream_logins: UpstreamLogins | None = None
 
     def __init__(

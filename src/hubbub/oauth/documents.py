@@ -94,5 +94,5 @@ class DocumentClient:
 
 
 def egress_for_issuer_urls(server_url: str, allow_private_network: bool | None = None) -> EgressPolicy:
-    """The policy for URLs that a server names: no more private addresses than the server's own URL may have."""
+    """Return the policy for URLs that a server names: private addresses only if the server's own URL may have them."""
     return egress_policy(urlsplit(server_url).hostname or "", allow_private_network)

@@ -3,7 +3,7 @@
 The keys are in a file (`hubbub.security.key_records`). They are accepted as bearer tokens too, because many clients can
 send no other header. The file is read again when it changes, so that removing a key from it revokes the key without a
 restart. With tenants, each key belongs to a user of a tenant. A key without a tenant is an operator's if it has the
-scope `hub:admin`; otherwise it authenticates nobody.
+scope `hub:admin`; otherwise it is refused.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _KeyEntry(msgspec.Struct, frozen=True):
     ends_at: float
     """When its connections and sessions end: later than `expires_at` if it was rotated."""
     principal: Principal | None
-    """None if it authenticates nobody, because it has neither a tenant nor the scope of operators."""
+    """None if it is refused, because it has neither a tenant nor the scope of operators."""
 
 
 class ApiKeys:

@@ -159,7 +159,7 @@ def read_records(path: Path) -> list[KeyRecord]:
 
 
 def read_key_text(path: Path) -> bytes:
-    """Read a file of keys, which must be small and not writable by everybody.
+    """Read a file of keys, which must be small and not writable by every user.
 
     Raises: SettingsError, which names the file and the problem.
     """

@@ -91,7 +91,7 @@ class Sealer:
 
 
 class ReplaceableSealer:
-    """Delegates to a sealer that may be replaced, so that those who use it need not know when."""
+    """Delegates to a sealer that may be replaced, so that its users need not know when."""
 
     def __init__(self) -> None:
         self.sealer: ports.Sealer = Sealer()

@@ -29,7 +29,7 @@ class VerifiedToken(msgspec.Struct, frozen=True):
     paths: frozenset[str] | None = None
     """The only paths at which it is valid, because its audience names them; None: every path."""
     key_thumbprint: str | None = None
-    """The key that it is bound to (`cnf.jkt`): only who proves to have this key may use it."""
+    """The key that it is bound to (`cnf.jkt`): only a client that proves possession of this key may use it."""
     is_sufficient: bool = False
     """Whether its bearer may send any request to its paths: neither a proof nor more scopes are needed."""
 
@@ -50,7 +50,7 @@ class TokenVerifier(Protocol):
 
         Raises:
             TokenRefused: it is not valid for this server.
-            KeysUnavailable: this cannot be found out at the moment.
+            KeysUnavailable: it cannot be checked at the moment.
         """
 
 

@@ -80,7 +80,6 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
         dict[str, Scopes],
         setting('The scopes that a value of these claims permits: `admins = ["hub:admin"]`.', form="[section]"),
     ] = {}
-
     max_login_s: Annotated[
         float,
         setting(
@@ -98,7 +97,7 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One client that the operator registered at this authorization server: a table of `[[oauth.clients]]`."""
 
     client_id: Annotated[
-        str, setting("The client ID that the client is configured with; not an https URL.", min_length=1)
+        str, setting("The client id that the client is configured with; not an https URL.", min_length=1)
     ]
     name: Annotated[str, setting("The name on the consent page.", min_length=1)]
     redirect_uris: Annotated[
@@ -112,12 +111,14 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Access tokens: `[oauth]`."""
+    """The section `[oauth]`."""
 
     public_url: Annotated[
         str, setting("The URL at which clients reach this server; the URLs of its endpoints begin with it.", form="URL")
     ] = ""
-    scopes: Annotated[Scopes, setting("The scopes that clients can request, as listed in the metadata.")] = ()
+    scopes: Annotated[
+        Scopes, setting("The scopes that clients can request, as listed in the metadata.", form="SCOPE")
+    ] = ()
     required_scopes: Annotated[Scopes, setting("Scopes that every token needs.", form="SCOPE")] = ()
     step_up_scopes: Annotated[
         Scopes,
@@ -151,8 +152,7 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     database: Annotated[
         str | None,
         setting(
-            "The database of codes, tokens, registrations and users' logins at servers. Default: files in the data "
-            "folder.",
+            "The database of codes, tokens, registrations and upstream logins. Default: files in the data folder.",
             form="sqlite:///…|postgresql://…",
         ),
     ] = None

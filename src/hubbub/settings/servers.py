@@ -103,12 +103,23 @@ class ServerOAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
         None
     )
     assume_pkce: Annotated[
-        bool, setting("Whether the issuer supports PKCE (S256) although its metadata do not list it, as with Entra ID.")
+        bool,
+        setting("Whether the issuer supports PKCE (S256) although its metadata does not list it, as with Entra ID."),
     ] = False
     per_user: Annotated[
         bool,
         setting("Whether each user of a hub logs in with their own account. Default: all use the login of the hub."),
     ] = False
+
+    @property
+    def client_secrets(self) -> dict[str, Secret]:
+        """The secrets of the client, at the authorization server and at the identity provider, by their keys."""
+        provider = self.identity_provider
+        secrets = {
+            "client_secret": self.client_secret,
+            "identity_provider.client_secret": None if provider is None else provider.client_secret,
+        }
+        return {key: secret for key, secret in secrets.items() if secret is not None}
 
     def __post_init__(self) -> None:
         if (self.client_secret or self.private_key_file) and not (self.client_id and self.issuer):

@@ -47,7 +47,7 @@ class AuthorizedHttpClient(HttpClient):
     async def send(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, is_stream: bool = False
     ) -> HttpResponse:
-        """Send a request until it is accepted, or the authorizer has nothing better to offer; return the response.
+        """Send a request until it is accepted, or the authorizer cannot obtain another token; return the response.
 
         Raises: TransportError.
         """
@@ -62,7 +62,7 @@ class AuthorizedHttpClient(HttpClient):
         headers: Mapping[str, str],
         body: bytes,
     ) -> HttpResponse:
-        """Go on after a refusal of a request of `send_nowait`, whose token headers were `sent`.
+        """Continue after a refusal of a request of `send_nowait`, whose token headers were `sent`.
 
         Raises: TransportError.
         """
@@ -119,9 +119,9 @@ class AuthorizedHttpClient(HttpClient):
                 self._authorizer.remember_nonce(nonce)
             if response.status not in REFUSALS:
                 return response
-            question = RefusedRequest(method, url, response.status, attempt, challenge, nonce, token)
+            refusal = RefusedRequest(method, url, response.status, attempt, challenge, nonce, token)
             try:
-                if not await self._may_send_again(question):
+                if not await self._may_send_again(refusal):
                     return response
                 with contextlib.suppress(TransportError):
                     await response.read(bounds.ERROR_BODY_BYTES)  # so that the connection can be reused
@@ -133,10 +133,10 @@ class AuthorizedHttpClient(HttpClient):
 
     async def _may_send_again(self, refused: RefusedRequest) -> bool:
         is_last = refused.attempt >= bounds.AUTHORIZATION_RETRIES
-        is_for_want_of_token = refused.status == 401 or (
+        needs_other_token = refused.status == 401 or (
             refused.status == 403 and "insufficient_scope" in refused.challenge
         )
-        return is_for_want_of_token and not is_last and await self._authorizer.handle_refusal(refused)
+        return needs_other_token and not is_last and await self._authorizer.handle_refusal(refused)
 
     async def _token_headers(self, method: str, url: str) -> Mapping[str, str]:
         headers = await self._authorizer.headers(method, url)

@@ -72,8 +72,8 @@ async def test_a_server_of_2025_03_26_without_metadata_has_default_endpoints() -
         server.handle[PATH_METADATA] = reply_with(404)
         server.handle["/.well-known/oauth-authorization-server"] = reply_with(404)
         found = await find(server, Challenge())
-    assert found.server.authorization_endpoint == f"{server.origin}/authorize"
-    assert found.server.registration_endpoint == f"{server.origin}/register"
+    assert found.metadata.authorization_endpoint == f"{server.origin}/authorize"
+    assert found.metadata.registration_endpoint == f"{server.origin}/register"
 
 
 async def test_an_authorization_server_that_was_named_must_have_metadata() -> None:

@@ -169,7 +169,7 @@ async def test_a_provider_of_tokens_that_fails_is_named_without_its_exception() 
         ({"grant": "enterprise_managed", "client_id": "x"}, "needs `identity_provider`"),
         ({"grant": "token_exchange", "client_id": "x"}, "needs `subject_token`"),
         ({"client_secret": "x"}, "`client_secret` needs `client_id`"),
-        ({"dpop": "yes"}, "`dpop` must be auto, on or off"),
+        ({"dpop": "yes"}, "`dpop` must be auto, require or off"),
         ({"issuer": "http://login.example"}, "`issuer` must be an https URL"),
     ],
 )

@@ -36,6 +36,6 @@ async def test_the_login_page_names_the_app_if_there_is_one(tmp_path: Path) -> N
         assert "Test client wants to connect to this server." in page.text
         assert "the app gets a token of its own" in page.text
         page = await asyncio.to_thread(ScriptedBrowser().visit, f"{door.url}/person")
-        assert "Enter your API key of this server to continue." in page.text
+        assert "Enter your API key for this server to continue." in page.text
         assert "The key is not sent to any other server." in page.text
         assert " app " not in page.text

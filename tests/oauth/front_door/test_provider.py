@@ -104,7 +104,7 @@ async def test_the_provider_may_rotate_its_keys_and_go_down(start_oidc_provider:
         await asyncio.to_thread(provider.go_down)
         app = await door.app()
         url = await asyncio.to_thread(app.browser.send, app.url())
-        assert url.headers["Location"].startswith(provider.issuer)  # its metadata are still known
+        assert url.headers["Location"].startswith(provider.issuer)  # its metadata is still known
         state = query(url.headers["Location"])["state"]
         page = await app.send(f"{door.url}/oauth/callback?code=x&state={state}&iss={provider.issuer}")
         assert (page.status, "cannot be reached" in page.text) == (502, True)

@@ -8,7 +8,7 @@ import msgspec
 
 from hubbub.errors import ToolError
 from hubbub.hub.config import CONNECT
-from hubbub.hub.upstream_logins.login_peer import UpstreamLoginRequired, ask
+from hubbub.hub.upstream_logins.login_peer import UpstreamLoginRequired, request_login
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.hub.upstream_logins.upstream_logins import UpstreamLogins
 from hubbub.protocol.calls import ANONYMOUS
@@ -61,17 +61,17 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
             )
         known, user = front.connectable_servers(context.caller), HubUser.from_principal(context.caller.principal)
         if server is not None and server not in known:
-            raise ToolError(f"No server {server!r} asks users to log in{format_suggestion(server, known)}")
+            raise ToolError(f"Users do not log in at a server {server!r}{format_suggestion(server, known)}")
         if server is None and action == "disconnect":
-            raise ToolError("Give the name of the server to disconnect from")
+            raise ToolError("The action disconnect needs `server`, the name of the server to disconnect from")
         shown = known if server is None else [server]
         if server is not None and action == "disconnect":
             await logins.disconnect(user, server)
         elif server is not None and action == "connect" and not await _logins(logins, server).is_connected(user):
             try:
-                await ask(logins, context.call, server)
-            except UpstreamLoginRequired as needed:
-                url = needed.data.get("url")
+                await request_login(logins, context.call, server)
+            except UpstreamLoginRequired as error:
+                url = error.data.get("url")
                 if url is None:
                     raise
                 return ConnectResult([ConnectedServer(server, connected=False, url=url)])

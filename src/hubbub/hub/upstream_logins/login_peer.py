@@ -64,9 +64,9 @@ class LoginPeer:
         """
         try:
             return await self._request(call)
-        except UpstreamLoginRequired as needed:
+        except UpstreamLoginRequired as error:
             if call.method == "tools/call":
-                needed.has_schema = self._upstream.snapshot.has_output_schema(call.params.name)
+                error.has_schema = self._upstream.snapshot.has_output_schema(call.params.name)
             raise
 
     async def _request(self, call: Call) -> Reply:
@@ -79,7 +79,7 @@ class LoginPeer:
         user = HubUser.from_principal(call.caller.principal)
         link = self._open_state(call, user)
         if link is not None:
-            call = _without_answers(call)
+            call = _without_responses(call)
         if self._logins.is_known_connected(user) or await self._logins.is_connected(user):
             try:
                 return await self._upstream.request(call)
@@ -89,7 +89,7 @@ class LoginPeer:
             if link is None or not await self._upstream_logins.wait(link, limits.LOGIN_WAIT_S):
                 return self._input_required(call, link)
         else:
-            await ask(self._upstream_logins, call, self._logins.server)
+            await request_login(self._upstream_logins, call, self._logins.server)
         try:
             return await self._upstream.request(call)
         except UserLoginRequired as error:
@@ -140,8 +140,8 @@ class LoginPeer:
         return link
 
 
-async def ask(upstream_logins: UpstreamLogins, call: Call, server: str) -> None:
-    """Ask the caller of a call that waits to log in, and wait until that has happened.
+async def request_login(upstream_logins: UpstreamLogins, call: Call, server: str) -> None:
+    """Ask the caller of a waiting call to log in, and wait until the login is complete.
 
     Raises:
         UpstreamLoginRequired: the caller cannot open pages, or its user does not want to log in.
@@ -166,14 +166,14 @@ async def ask(upstream_logins: UpstreamLogins, call: Call, server: str) -> None:
     try:
         reply = await call.back.request(question)
     except HubbubError:
-        raise _not_yet(caller, server, params) from None
+        raise _pending_error(caller, server, params) from None
     check_response(reply.body if isinstance(reply, RawReply) else Raw(_encode(reply)), server)
     try:
         is_connected = await upstream_logins.wait(link, limits.LOGIN_WAIT_S)
     except OAuthError as error:
         raise UpstreamLoginRequired(server, f"The login at the server {server} failed: {error.message}") from None
     if not is_connected:
-        raise _not_yet(caller, server, params)
+        raise _pending_error(caller, server, params)
 
 
 def supports_urls(caller: Caller) -> bool:
@@ -182,7 +182,7 @@ def supports_urls(caller: Caller) -> bool:
 
 
 def make_params(server: str, url: str, link: LoginLink, caller: Caller) -> dict[str, Any]:
-    """The parameters of the elicitation."""
+    """Return the parameters of the elicitation."""
     params = {"mode": "url", "message": f"Log in at the server {server} with your own account", "url": url}
     return params if caller.revision.rounds else {**params, "elicitationId": link.id}
 
@@ -208,7 +208,7 @@ def _make_link(upstream_logins: UpstreamLogins, caller: Caller, server: str) -> 
         raise UpstreamLoginRequired(server, f"The server {server} needs a login of its user. {error.message}") from None
 
 
-def _not_yet(caller: Caller, server: str, params: dict[str, Any]) -> HubbubError:
+def _pending_error(caller: Caller, server: str, params: dict[str, Any]) -> HubbubError:
     """Return the error for a caller whose user has not logged in yet."""
     message = f"{params['message']}, then repeat the call"
     if caller.revision.rounds:
@@ -216,8 +216,8 @@ def _not_yet(caller: Caller, server: str, params: dict[str, Any]) -> HubbubError
     return UrlElicitationRequired(message, [params])
 
 
-def _without_answers(call: Call) -> Call:
-    """The call as it was first sent: the answers were for this hub."""
+def _without_responses(call: Call) -> Call:
+    """Return the call without `inputResponses` and `requestState`, which were for this hub."""
     members = _decode_members(call.raw)
     members.pop("inputResponses", None)
     members.pop("requestState", None)

@@ -1,8 +1,8 @@
 """Pages for a user who logs in at a server: the page that names user and server, the redirect, and the result.
 
-The page prevents that a link is used to attack another person: the attacker could send a link, have that person log in,
-and then call the server with their account. So the hub identifies the person, by its own login or an API key, and
-accepts only the user of the link; a hub with neither names the user. The form can be sent from that page only.
+An attacker could send their own link to another person, who logs in, and then call the server with that person's
+account. To prevent this, the hub identifies the person, by its own login or an API key, and accepts only the user of
+the link; a hub with neither names the user. The form can be submitted from that page only.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ _COOKIE_PREFIX: Final = "hubbub-connect-"
 _EXPIRED: Final = (
     "This login has expired, has ended already, or began in another browser. Start it again to get a new link"
 )
+_UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this hub for a new one."
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -97,9 +98,11 @@ class ConnectPages:
                 await person_login.start_person_login(exchange, exchange.path)
                 return
             _check_person(HubUser(*person), link)
-        await self._ask(exchange, link)
+        await self._respond_with_form(exchange, link)
 
-    async def _ask(self, exchange: HttpExchange, link: LoginLink, problem: str = "", status: int = 200) -> None:
+    async def _respond_with_form(
+        self, exchange: HttpExchange, link: LoginLink, problem: str = "", status: int = 200
+    ) -> None:
         cookie, headers = self._browser.read_or_make(exchange)
         form = self._sealer.seal(_FORM, [link.id, hash_browser_cookie(cookie)], lifetime_s=limits.LOGIN_S)
         user = escape(link.user.name) + (f" ({escape(link.user.tenant)})" if link.user.tenant else "")
@@ -142,12 +145,14 @@ close the page.</p>
         identify = self._upstream_logins.identify_key
         if self._upstream_logins.person_login is None and identify is not None:
             if wait_s := self._wrong_keys.wait_s(exchange.client):
-                await self._ask(exchange, link, f"Too many wrong keys. Try again in {wait_s} seconds.", 429)
+                await self._respond_with_form(
+                    exchange, link, f"Too many wrong keys. Try again in {wait_s} seconds.", 429
+                )
                 return
             person = identify(first(form, "key").strip().encode("utf-8", "replace"))
             if person is None:
                 self._wrong_keys.add(exchange.client)
-                await self._ask(exchange, link, "This key is unknown, expired or revoked.", 403)
+                await self._respond_with_form(exchange, link, _UNKNOWN_KEY, 403)
                 return
             _check_person(HubUser.from_principal(person), link)
         self._upstream_logins.bind(link, browser)
@@ -238,9 +243,9 @@ close the page.</p>
 
 
 _KEY_FIELD: Final = """\
-<label for="key">Your API key of this hub</label>
+<label for="key">Your API key for this hub</label>
 <input id="key" name="key" type="password" autocomplete="current-password" required autofocus spellcheck="false">
-<p class="muted">It shows that you are the user of this link, and stays at the hub.</p>
+<p class="muted">The hub needs it to check that this link was made for you. The key is not sent to any other server.</p>
 """
 
 

@@ -109,7 +109,7 @@ class ServerLogins:
         if user.key not in self._connected and await self._find_credentials(user.key) is not None:
             authorizer = self._authorizers.get(user.key)
             if authorizer is None or authorizer.refused_at is None:
-                self._note_connected(user.key)
+                self._mark_connected(user.key)
         return user.key in self._connected
 
     def authorizer(self, key: str) -> UserAuthorizer:
@@ -132,11 +132,11 @@ class ServerLogins:
         authorizer.acquire()
         return authorizer
 
-    def forget_connected(self, key: str) -> None:
-        """Note that the server refused the credentials of a user, and that they cannot be renewed."""
+    def mark_disconnected(self, key: str) -> None:
+        """Treat a user as logged out, because the server refused credentials that cannot be renewed."""
         self._connected.discard(key)
 
-    def _note_connected(self, key: str) -> None:
+    def _mark_connected(self, key: str) -> None:
         if len(self._connected) >= limits.USER_AUTHORIZERS:
             self._connected.clear()
         self._connected.add(key)
@@ -182,8 +182,8 @@ class ServerLogins:
         async with self._store.lock(client.key(credentials.issuer)):
             await self._store.save(client.key(credentials.issuer), credentials)
         await self.authorizer(user.key).use_new_login()
-        self.definitions.consider_again(user.key)
-        self._note_connected(user.key)
+        self.definitions.clear_refusal(user.key)
+        self._mark_connected(user.key)
         self.report_change()
         return credentials
 
@@ -208,7 +208,7 @@ class ServerLogins:
                 pass
 
     def report_change(self) -> None:
-        """Let those who wait for a login look again."""
+        """Wake `wait_connected`, so that it checks again."""
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -220,7 +220,7 @@ class ServerLogins:
         if found is None or (refused_at is not None and found.obtained_at <= refused_at):
             return False
         await self.authorizer(user.key).use_new_login()
-        self._note_connected(user.key)
+        self._mark_connected(user.key)
         return True
 
     # -- logging out -----------------------------------------------------------------------
@@ -357,7 +357,7 @@ class UserAuthorizer:
             return await self._authorizer.handle_refusal(refused)
         except LoginRequired:
             self.challenge, self.refused_at = select_challenge(refused.challenge), self._logins.clock()
-            self._logins.forget_connected(self._key)
+            self._logins.mark_disconnected(self._key)
             raise UserLoginRequired(self._logins.server) from None
 
     def remember_nonce(self, nonce: str) -> None:
@@ -437,8 +437,8 @@ class DefinitionsAuthorizer:
     async def release(self) -> None:
         """Do nothing, as `acquire`."""
 
-    def consider_again(self, key: str) -> None:
-        """Allow the credentials of a user who has logged in again."""
+    def clear_refusal(self, key: str) -> None:
+        """Allow the credentials of a user again, after a new login."""
         self._refused.discard(key)
 
     def stop_using(self, key: str) -> None:

@@ -48,7 +48,7 @@ class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     """Also the id of the elicitation."""
     user: HubUser
     server: str
-    notified: str = ""
+    notify_principal: str = ""
     """The name of the principal whose clients get the notification that the login is complete; empty: none."""
 
 
@@ -57,7 +57,7 @@ class _LinkUse(msgspec.Struct):
 
     expires_at: float
     browser: str = ""
-    """Who opened it first."""
+    """The hash of the cookie of the first browser that submitted the form; empty: none did."""
     failure: str = ""
     is_done: bool = False
 
@@ -130,8 +130,8 @@ class UpstreamLogins:
         """
         principal, revision = caller.principal, caller.revision
         has_notification = revision.elicitation == "url" and not revision.rounds
-        notified = principal.name if has_notification else ""
-        link = LoginLink(secrets.token_hex(12), HubUser.from_principal(principal), server, notified)
+        notify_principal = principal.name if has_notification else ""
+        link = LoginLink(secrets.token_hex(12), HubUser.from_principal(principal), server, notify_principal)
         return link, self.link_url(link)
 
     def link_url(self, link: LoginLink) -> str:
@@ -194,8 +194,8 @@ class UpstreamLogins:
             raise
         self._report("credential.connect", link.server, link.user.principal, {"issuer": credentials.issuer})
         logger.info("user_connected", extra={"server": link.server, "tenant": link.user.tenant})
-        if link.notified:
-            note = Notification(ELICITATION_COMPLETE, {"elicitationId": link.id}, principal=link.notified)
+        if link.notify_principal:
+            note = Notification(ELICITATION_COMPLETE, {"elicitationId": link.id}, principal=link.notify_principal)
             for front in self._hub.fronts.values():
                 front.broadcaster.publish(note)
         await self._read_lists(link.server)

@@ -1,7 +1,7 @@
 """Lists the resources of each user's own account, after those that all callers see.
 
-They are never part of the catalog, because the names of one user's resources are no business of another. So each list
-is read when it is requested, with the login of the caller, and every URI has the prefix of its server.
+They are never part of the catalog, because no user may see the names of another user's resources. So each list is
+read when it is requested, with the login of the caller, and every URI has the prefix of its server.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ async def list_user_resources(front: Front, call: Call) -> Reply:
         return page
     entries = Raw(b"[]")
     rest = servers[servers.index(position.server) :] if position.server in servers else []
-    following: _Position | None = None
+    next_position: _Position | None = None
     if rest:
         entries, cursor = await _read_page(front, call, position)
         if cursor is not None:
-            following = _Position(position.server, cursor)
+            next_position = _Position(position.server, cursor)
         elif len(rest) > 1:
-            following = _Position(rest[1], None)
-    next_cursor = UNSET if following is None else _seal_cursor(front, call, following)
+            next_position = _Position(rest[1], None)
+    next_cursor = UNSET if next_position is None else _seal_cursor(front, call, next_position)
     return add_cache_hint(front, ResourcesPage(entries, next_cursor))
 
 
 async def _find_servers(front: Front, call: Call) -> list[str]:
-    """The servers with resources at which the caller is logged in, as far as the caller may know of them."""
+    """Return the servers with resources that the caller may see and is logged in at."""
     user, all_logins = HubUser.from_principal(call.caller.principal), front.hub.upstream_logins
     assert all_logins is not None
     return [

@@ -323,6 +323,6 @@ def share_authorizer(
 
 
 def _retrieve_error(task: asyncio.Task[object]) -> None:
-    """Mark the error as seen, because those who waited may have been cancelled."""
+    """Mark the error as retrieved, because the tasks that waited may have been cancelled."""
     if not task.cancelled():
         task.exception()

@@ -159,7 +159,7 @@ class _Receiver:
         """Take a redirect if it has the `state` of this login, and is the first.
 
         Any web page can send requests to a port of this machine. They must not end a login, so they are ignored here;
-        everything else about a redirect is checked by those who wait for it.
+        `finish_login` checks everything else about a redirect.
         """
         try:
             state = _first(urlsplit(text).query or text, "state")

@@ -46,7 +46,7 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FileCredentialStore:
-    """Keeps credentials on this machine. Implements `CredentialStore`.
+    """Stores credentials on this machine. Implements `CredentialStore`.
 
     The place is chosen at first use: as `HUBBUB_CREDENTIALS` says, or where credentials are stored already, or in the
     keyring if it works, or else in a file with the installation's sealing key.

@@ -66,7 +66,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class CredentialStore(Protocol):
-    """Keeps credentials. Implementations encrypt what they write."""
+    """Stores credentials. Implementations encrypt what they write."""
 
     async def load(self, key: CredentialKey) -> Credentials | None:
         """Return the credentials of a key."""
@@ -88,7 +88,7 @@ class CredentialStore(Protocol):
 
 
 class MemoryCredentialStore:
-    """Keeps credentials as long as the process runs."""
+    """Stores credentials in memory, until the process ends."""
 
     def __init__(self) -> None:
         self._credentials: dict[CredentialKey, Credentials] = {}
@@ -115,5 +115,5 @@ class MemoryCredentialStore:
         ]
 
     def lock(self, key: CredentialKey) -> AbstractAsyncContextManager[None]:
-        """Let one holder at a time refresh credentials."""
+        """Let one holder at a time refresh credentials; all keys share one lock."""
         return self._lock

@@ -44,14 +44,14 @@ class DiscoveryResult(msgspec.Struct, frozen=True, kw_only=True):
     """An MCP server's authorization server."""
 
     issuer: str
-    server: AuthorizationServerMetadata
+    metadata: AuthorizationServerMetadata
     token_endpoint: str
     resource: str | None = None
     """The identifier of the MCP server; None for servers of 2025-03-26, which have none."""
     scopes_supported: tuple[str, ...] = ()
     requires_dpop: bool = False
     is_guessed: bool = False
-    """Whether nothing was published, so that the server may not use OAuth at all."""
+    """Whether neither server publishes metadata, so that the MCP server may not use OAuth at all."""
 
 
 async def discover(
@@ -71,9 +71,9 @@ async def discover(
     resource = await _find_resource(documents, server_url, challenge.resource_metadata)
     if resource is None:
         issuer_url = issuer or at_origin(server_url, "")
-        server = await fetch_server_metadata(issuer_documents, issuer_url)
-        checked = _check_server(issuer_url, server or _default_endpoints(issuer_url), None)
-        return msgspec.structs.replace(checked, is_guessed=server is None)
+        metadata = await fetch_server_metadata(issuer_documents, issuer_url)
+        checked = _check_server(issuer_url, metadata or _default_endpoints(issuer_url), None)
+        return msgspec.structs.replace(checked, is_guessed=metadata is None)
     issuer_url = _select_issuer(resource, server_url, issuer)
     check_endpoint(issuer_url, f"The authorization server of {show_url(server_url)}")
     found = await fetch_server_metadata(issuer_documents, issuer_url)
@@ -171,20 +171,20 @@ def _default_endpoints(issuer: str) -> AuthorizationServerMetadata:
 
 
 def _check_server(
-    issuer: str, server: AuthorizationServerMetadata, resource: ProtectedResourceMetadata | None
+    issuer: str, metadata: AuthorizationServerMetadata, resource: ProtectedResourceMetadata | None
 ) -> DiscoveryResult:
     for name in _ENDPOINTS:
-        if (url := getattr(server, name)) is not None:
+        if (url := getattr(metadata, name)) is not None:
             check_endpoint(url, f"`{name}` of {show_url(issuer)}")
-    if server.token_endpoint is None:
+    if metadata.token_endpoint is None:
         raise MetadataError(
             f"The metadata of the authorization server {show_url(issuer)} has no `token_endpoint`; "
             "ask its operator to publish it"
         )
     return DiscoveryResult(
         issuer=issuer,
-        server=server,
-        token_endpoint=server.token_endpoint,
+        metadata=metadata,
+        token_endpoint=metadata.token_endpoint,
         resource=None if resource is None else resource.resource,
         scopes_supported=() if resource is None else resource.scopes_supported or (),
         requires_dpop=resource is not None and resource.dpop_bound_access_tokens_required is True,

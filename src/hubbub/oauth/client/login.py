@@ -66,23 +66,23 @@ def check_login_support(discovered: DiscoveryResult, quirks: IssuerQuirks) -> st
 
     Raises: MetadataError, if it does not support the authorization code flow with PKCE.
     """
-    server, shown = discovered.server, show_url(discovered.issuer)
-    if server.authorization_endpoint is None:
+    metadata, shown = discovered.metadata, show_url(discovered.issuer)
+    if metadata.authorization_endpoint is None:
         raise MetadataError(
             f"The authorization server {shown} has no `authorization_endpoint`; use another grant, such as "
             "client_credentials"
         )
-    methods = server.code_challenge_methods_supported
+    methods = metadata.code_challenge_methods_supported
     if methods is None and not (discovered.is_guessed or quirks.assume_pkce):
         raise MetadataError(
-            f"The metadata of the authorization server {shown} do not say whether it supports PKCE "
+            f"The metadata of the authorization server {shown} does not say whether it supports PKCE "
             "(`code_challenge_methods_supported`), which MCP requires; if it does, set `assume_pkce`"
         )
     if methods is not None and "S256" not in methods:
         raise MetadataError(
             f"The authorization server {shown} does not support PKCE with S256; ask its operator to enable it"
         )
-    return server.authorization_endpoint
+    return metadata.authorization_endpoint
 
 
 def select_scopes(configured: str | None, challenge: Challenge, discovered: DiscoveryResult) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def select_scopes(configured: str | None, challenge: Challenge, discovered: Disc
     """
     if configured is not None:
         return tuple(dict.fromkeys(configured.split()))
-    has_offline_access = OFFLINE_ACCESS in (discovered.server.scopes_supported or ())
+    has_offline_access = OFFLINE_ACCESS in (discovered.metadata.scopes_supported or ())
     offered = challenge.scopes or discovered.scopes_supported[: limits.SCOPES]
     scopes = tuple(scope for scope in offered if scope != OFFLINE_ACCESS)
     # By itself it would replace the default scopes of the server.

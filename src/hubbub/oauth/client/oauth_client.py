@@ -1,4 +1,4 @@
-"""Obtains, refreshes and revokes the tokens for one MCP server. Keeps none: `hubbub.oauth.client.authorizer` does."""
+"""Obtains, refreshes and revokes the tokens for one MCP server; `hubbub.oauth.client.authorizer` stores them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class OAuthClient:
     ) -> tuple[str, PendingLogin]:
         """Return the URL that the person has to open, and what `finish_login` needs; keep that secret.
 
-        `more_scopes` are requested too: those that were granted before. `previous`: the registration that is kept for
+        `more_scopes` are requested too: those that were granted before. `previous`: the stored registration at
         this issuer.
 
         Raises: OAuthError.
@@ -110,14 +110,14 @@ class OAuthClient:
             server_url=self.server_url,
             principal=self.settings.principal,
             issuer=found.issuer,
-            requires_issuer=found.server.authorization_response_iss_parameter_supported is True,
+            requires_issuer=found.metadata.authorization_response_iss_parameter_supported is True,
             registration=registration,
             redirect_uri=redirect_uri,
             state=new_state(),
             code_verifier=new_code_verifier(),
             token_endpoint=found.token_endpoint,
-            revocation_endpoint=found.server.revocation_endpoint,
-            auth_methods=found.server.token_endpoint_auth_methods_supported or (),
+            revocation_endpoint=found.metadata.revocation_endpoint,
+            auth_methods=found.metadata.token_endpoint_auth_methods_supported or (),
             resource=None if quirks.omit_resource else found.resource,
             scopes=scopes,
             dpop_key=None if dpop_key is None else dpop_key.to_pem().decode(),
@@ -179,8 +179,8 @@ class OAuthClient:
             scopes=tuple(dict.fromkeys((*more_scopes, *selected))),
             resource=None if quirks.omit_resource else found.resource,
             token_endpoint=found.token_endpoint,
-            revocation_endpoint=found.server.revocation_endpoint,
-            auth_methods=found.server.token_endpoint_auth_methods_supported or (),
+            revocation_endpoint=found.metadata.revocation_endpoint,
+            auth_methods=found.metadata.token_endpoint_auth_methods_supported or (),
             dpop_key=None if dpop_key is None else dpop_key.to_pem().decode(),
         )
         provider = self.settings.identity_provider
@@ -255,7 +255,7 @@ class OAuthClient:
         return DocumentClient(policy, self.rules)
 
     def _new_dpop_key(self, discovered: DiscoveryResult) -> JwtSigningKey | None:
-        is_supported = bool(discovered.server.dpop_signing_alg_values_supported)
+        is_supported = bool(discovered.metadata.dpop_signing_alg_values_supported)
         match self.settings.dpop:
             case "require":
                 return JwtSigningKey.generate()

@@ -45,16 +45,16 @@ async def register_client(
 
     Raises: OAuthError.
     """
-    server = discovered.server
-    if settings.client_metadata_url is not None and server.client_id_metadata_document_supported:
+    metadata = discovered.metadata
+    if settings.client_metadata_url is not None and metadata.client_id_metadata_document_supported:
         return ClientRegistration(
             client_id=settings.client_metadata_url, auth_method="none", source="metadata_document"
         )
     if previous is not None and _is_reusable(previous, redirect_uri, now):
         return previous
-    if server.registration_endpoint is not None:
+    if metadata.registration_endpoint is not None:
         return await _register_dynamically(documents, settings, discovered, redirect_uri, scopes)
-    also = ", or `client_metadata_url`" if server.client_id_metadata_document_supported else ""
+    also = ", or `client_metadata_url`" if metadata.client_id_metadata_document_supported else ""
     raise AuthorizationFailed(
         f"The authorization server {show_url(discovered.issuer)} does not register clients by itself: register one "
         f"there with the redirect URI {show_url(redirect_uri)}, and set `client_id`{also}"
@@ -69,8 +69,8 @@ def _is_reusable(registration: ClientRegistration, redirect_uri: str, now: float
 async def _register_dynamically(
     documents: DocumentClient, settings: OAuth, discovered: DiscoveryResult, redirect_uri: str, scopes: tuple[str, ...]
 ) -> ClientRegistration:
-    server, url = discovered.server, str(discovered.server.registration_endpoint)
-    supported = server.token_endpoint_auth_methods_supported or ("client_secret_basic",)
+    metadata, url = discovered.metadata, str(discovered.metadata.registration_endpoint)
+    supported = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
     method = next((name for name in _PUBLIC_CLIENT_METHODS if name in supported), "client_secret_basic")
     request: dict[str, Any] = {
         "client_name": settings.client_name,

@@ -50,7 +50,7 @@ class IssuerQuirks(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     """`prompt` of the authorization request, such as `consent` or `select_account`; empty: never sent."""
     assume_pkce: bool = False
-    """Use it although its metadata do not list S256 as a PKCE method, as those of Entra ID do not."""
+    """Use it although its metadata does not list S256 as a PKCE method, as that of Entra ID."""
     authorization_params: Mapping[str, str] = {}
     """More parameters of the authorization request, such as `audience`."""
 
@@ -117,7 +117,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     quirks: Mapping[str, IssuerQuirks] = {}
     """By issuer; `*` is any other."""
     store: CredentialStore | None = None
-    """Keeps tokens. Default: this object, as long as it exists."""
+    """Stores tokens. Default: the memory of this object."""
     redirect_handler: RedirectHandler | RedirectFunction | None = None
     """Shows the authorization page. Unset: a login fails with `LoginRequired`."""
     principal: str = ""
@@ -127,7 +127,7 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
         if self.grant not in get_args(Grant):
             raise SettingsError(f"Unknown `grant` {self.grant!r}{format_suggestion(self.grant, get_args(Grant))}")
         if self.dpop not in get_args(Dpop):
-            raise SettingsError(f"`dpop` must be auto, on or off, not {self.dpop!r}")
+            raise SettingsError(f"`dpop` must be auto, require or off, not {self.dpop!r}")
         if self.token_endpoint_auth_method not in (None, "client_secret_basic", "client_secret_post"):
             raise SettingsError("`token_endpoint_auth_method` must be client_secret_basic or client_secret_post")
         for name in ("client_secret", "private_key"):

@@ -5,11 +5,11 @@
     login_states.py    what is sealed between these steps
     grants.py          token and revocation requests, with authlib's grants; the only module here that imports it
     clients.py         clients and their redirect URIs; client_directory.py finds them, client_documents.py fetches some
-    provider.py        the identity provider at which people log in; provider_logins.py asks it again about them
+    provider.py        the identity provider at which people log in; provider_logins.py checks them there again
     store.py           codes, grants (records.py), consents, registrations and signing keys in the SQL store (tables)
     access_tokens.py   signs access tokens, with the keys of signing_keys.py, and verifies them
     pages.py           the login, consent and error pages; web.py parses requests and sends responses
-    attempts.py        limits attempts for each network address
+    attempt_limiter.py limits attempts for each network address
 
 The state of a login that has not ended is sealed in URLs and bound to a cookie of the browser, so any process of the
 installation can continue it.

@@ -55,6 +55,7 @@ _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
 _EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
+_UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this server for a new one."
 
 S = TypeVar("S")
 logger = logging.getLogger("hubbub.oauth")
@@ -172,7 +173,7 @@ class AuthorizationFlow:
             resource=resource,
             code_challenge=first(parameters, "code_challenge"),
             dpop_jkt=first(parameters, "dpop_jkt"),
-            asks_again="consent" in first(parameters, "prompt").split(),
+            requires_consent="consent" in first(parameters, "prompt").split(),
         )
 
     # -- the login -------------------------------------------------------------------
@@ -282,7 +283,7 @@ class AuthorizationFlow:
             else:
                 self._wrong_keys.add(exchange.client)
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
-                problem, status = "This key is unknown, expired or revoked.", 403
+                problem, status = _UNKNOWN_KEY, 403
         request = login.request
         client_name = ""
         if request is not None:
@@ -315,7 +316,7 @@ class AuthorizationFlow:
         scopes = self._choose_scopes(request, user)
         state = ConsentState(request, hash_browser_cookie(self._browser.read(exchange)), user, scopes)
         authorization, target = self._authorization(state, client), redirect_target(request.redirect_uri)
-        if not request.asks_again and client.may_skip_consent(request.redirect_uri):
+        if not request.requires_consent and client.may_skip_consent(request.redirect_uri):
             now = self._clock()
             if await self._database().read(lambda c: store.has_consent(c, authorization, target, now)):
                 await self._issue_code(exchange, state, client, is_new=False)
@@ -402,7 +403,12 @@ class AuthorizationFlow:
         await self._database().write(save)
         logger.info(
             "oauth_granted",
-            extra={"client": client.client_id, "user": state.user.name, "tenant": state.user.tenant, "asked": is_new},
+            extra={
+                "client": client.client_id,
+                "user": state.user.name,
+                "tenant": state.user.tenant,
+                "is_new_consent": is_new,
+            },
         )
         answer = {"code": text, **({} if request.state is None else {"state": request.state})}
         await redirect(exchange, add_parameters(request.redirect_uri, {**answer, "iss": self._config.issuer}))

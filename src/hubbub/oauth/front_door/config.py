@@ -28,7 +28,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
     scope_map: Mapping[str, tuple[str, ...]] = {}
     """The scopes that a value of these claims permits."""
     max_login_s: float = 86_400.0
-    """How long a login counts that the provider cannot be asked about again."""
+    """Seconds after which a login ends that cannot be checked at the provider again."""
 
 
 class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):

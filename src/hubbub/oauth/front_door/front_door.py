@@ -189,7 +189,7 @@ class FrontDoor:
 
     def _database(self) -> Database:
         if self._open_database is None:
-            raise StoreFailed("the store of logins is closed")
+            raise StoreFailed("the database of [oauth] is closed; the server is not running")
         return self._open_database
 
     # -- lifecycle --------------------------------------------------------------------
@@ -218,7 +218,7 @@ class FrontDoor:
             await database.close()
 
     async def _watch(self) -> None:
-        """Learn of grants that other processes ended, and delete what has expired."""
+        """Read which grants other processes ended, and delete what has expired."""
         waited_s = limits.SWEEP_S
         while True:
             try:
@@ -293,7 +293,7 @@ class FrontDoor:
         try:
             body = await exchange.body()
             if len(body) > limits.REGISTRATION_BYTES:
-                raise MetadataError(f"the client metadata are larger than {limits.REGISTRATION_BYTES} bytes")
+                raise MetadataError(f"the client metadata is larger than {limits.REGISTRATION_BYTES} bytes")
             wait_s = self._registrations.wait_s(exchange.client)
             if wait_s:
                 await _respond_later(exchange, "Too many registrations", wait_s)

@@ -31,7 +31,7 @@ from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Gr
 from hubbub.store.sql import Connection
 
 _NOMINAL_URL: Final = "https://hub.invalid/oauth"
-"""authlib wants one to see that it is https, which is not its concern here."""
+"""authlib requires an https URL, and uses it for nothing else; TLS is checked elsewhere."""
 
 SignToken = Callable[[Grant, tuple[str, ...]], str]
 FindClient = Callable[[str], Client | None]
@@ -242,11 +242,11 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         requested = (self.request.payload.scope or "").split()
         scopes = tuple(scope for scope in grant.authorization.scopes if not requested or scope in requested)
         assert self._token is not None
-        following = store.rotate_token(context.connection, grant, self._token, context.now)
-        if following is None:
+        next_token = store.rotate_token(context.connection, grant, self._token, context.now)
+        if next_token is None:
             self.server.ended_grant_ids.append(grant.grant_id)
             raise InvalidGrantError("The refresh token was used before, so the grant has ended; log in again.")
-        return 200, self.server.make_response(grant, scopes, following), self.TOKEN_RESPONSE_HEADER
+        return 200, self.server.make_response(grant, scopes, next_token), self.TOKEN_RESPONSE_HEADER
 
 
 class _Revocation(RevocationEndpoint):  # type: ignore[misc]

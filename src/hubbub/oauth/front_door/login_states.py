@@ -17,8 +17,8 @@ class ClientRequest(msgspec.Struct, frozen=True, array_like=True):
     resource: str
     code_challenge: str
     dpop_jkt: str
-    asks_again: bool
-    """Whether the client wants the consent page even if the person consented before."""
+    requires_consent: bool
+    """Whether the client requires the consent page (`prompt=consent`) even if the person consented before."""
 
 
 class LoginState(msgspec.Struct, frozen=True, array_like=True):

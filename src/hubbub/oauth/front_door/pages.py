@@ -150,7 +150,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 
 def login_page(*, server_name: str, client_name: str, action: str, state: str, problem: str, style_url: str) -> bytes:
     """Return the page that asks for an API key; `client_name` is empty if no client asked for the login."""
-    reason, assurance = "Enter your API key of this server to continue.", "The key is not sent to any other server."
+    reason, assurance = "Enter your API key for this server to continue.", "The key is not sent to any other server."
     if client_name:
         reason = f"{escape(client_name)} wants to connect to this server. Log in with your API key to decide."
         assurance = "The key stays at this server: the app gets a token of its own, which you can revoke."

@@ -1,7 +1,7 @@
 """The identity provider at which people log in: OpenID Connect, authorization code with PKCE and nonce.
 
-Its tokens are used to learn who logged in, and never given to a client. Only a refresh token is kept, so that
-the provider can be asked again (`provider_logins.py`).
+Its tokens are used to learn who logged in, and never given to a client. Only a refresh token is stored, so that
+the person can be checked again (`provider_logins.py`).
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ logger = logging.getLogger("hubbub.oauth")
 
 
 async def no_secret() -> Secret | None:
-    """The secret of a public client: none."""
+    """Return None, because a public client has no secret."""
     return None
 
 
 class LoginEnded(AuthorizationFailed):
-    """The provider no longer vouches for a person who logged in."""
+    """The provider no longer confirms the login of a person."""
 
 
 class ProviderLogin(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class ProviderLogin(msgspec.Struct, frozen=True):
     subject: str
     """The person's identifier at the provider."""
     refresh_token: str
-    """With which the provider can be asked again; empty if it issued none."""
+    """With which the person can be checked again; empty if the provider issued none."""
 
 
 class _TokenResponse(msgspec.Struct, frozen=True):
@@ -175,9 +175,9 @@ class Provider:
             raise OAuthError(f"The keys of {self.name} cannot be fetched at the moment; try again") from None
 
     async def refresh_login(self, refresh_token: str, subject: str, user: User) -> ProviderLogin:
-        """Ask the provider about a person who logged in before; return what it says now.
+        """Check a person who logged in before; return the login with the current claims.
 
-        If it says nothing about the person, `user` is returned.
+        If the response has no claims, its user is `user`.
 
         Raises: LoginEnded, OAuthError.
         """
@@ -189,7 +189,7 @@ class Provider:
             if tokens.id_token:
                 claims = await self._verify(metadata, tokens.id_token, None)
                 if claims["sub"] != subject:
-                    raise InvalidJwt("it names another subject")
+                    raise InvalidJwt("it has another subject than before")
             found = await self._complete(metadata, claims, tokens.access_token)
             if tokens.id_token or found != claims:
                 user = self._make_user(found)
@@ -229,8 +229,8 @@ class Provider:
     def _check(self, metadata: AuthorizationServerMetadata) -> None:
         if metadata.issuer != self._config.issuer:
             raise MetadataError(
-                "The metadata of the identity provider are those of another issuer; set issuer of [oauth.provider] to "
-                "exactly what its discovery document says"
+                "The metadata of the identity provider belongs to another issuer; set `issuer` of [oauth.provider] "
+                "to exactly the `issuer` of its discovery document"
             )
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             check_endpoint(getattr(metadata, name), name)
@@ -299,7 +299,7 @@ class Provider:
         ):
             raise InvalidJwt("it belongs to another login")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
-            raise InvalidJwt("it names no subject")
+            raise InvalidJwt("it has no subject")
         return claims
 
     async def _complete(

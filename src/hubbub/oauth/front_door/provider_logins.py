@@ -1,4 +1,4 @@
-"""Asks the identity provider again about people who logged in there, when their apps refresh a token.
+"""Checks people at the identity provider again, when their clients refresh a token.
 
 It needs a refresh token of the provider, which is stored sealed, one for each login, and is never used for anything
 else. A login without one ends after `max_login_s` of `[oauth.provider]`, so that the person logs in again.
@@ -99,9 +99,9 @@ class ProviderLogins:
         if age_s < limits.PROVIDER_CHECK_S:
             return []
         if not await self._database().write(lambda c: _set_checked(c, id, stored.checked_at, int(now))):
-            return []  # another request is asking
+            return []  # another request is checking it
         try:
-            await self._ask(grant, stored)
+            await self._refresh(grant, stored)
         except LoginEnded as error:
             return await self._end(grant, error.message)
         except (HubbubError, TimeoutError) as error:
@@ -119,16 +119,20 @@ class ProviderLogins:
             ) from None
         return []
 
-    async def _ask(self, grant: Grant, stored: _StoredLogin) -> None:
+    async def _refresh(self, grant: Grant, stored: _StoredLogin) -> None:
+        """Refresh a login at the provider, and remove the scopes that the person can no longer grant.
+
+        Raises: LoginEnded, OAuthError, StoreFailed.
+        """
         try:
-            kept = msgspec.convert(self._sealer.open(_PURPOSE, stored.sealed), type=_SealedLogin)
+            sealed_login = msgspec.convert(self._sealer.open(_PURPOSE, stored.sealed), type=_SealedLogin)
         except (ValueError, msgspec.ValidationError):
             # Sealed with a key that this installation no longer has.
             raise LoginEnded("The login cannot be opened") from None
         authorization = grant.authorization
         old = authorization.user
         async with asyncio.timeout(limits.PROVIDER_CHECK_TIMEOUT_S):
-            login = await self._provider.refresh_login(kept.refresh_token, kept.subject, old)
+            login = await self._provider.refresh_login(sealed_login.refresh_token, sealed_login.subject, old)
         user = login.user
         if (user.name, user.tenant) != (old.name, old.tenant):
             raise LoginEnded("The person has another name or tenant now")
@@ -165,9 +169,9 @@ def _insert(connection: Connection, id: str, user: User, sealed: str, now: float
     from hubbub.store.sql import add_row, and_
 
     columns = provider_logins.c
-    mine = and_(columns.tenant == user.tenant, columns.user_name == user.name)
+    belongs_to_user = and_(columns.tenant == user.tenant, columns.user_name == user.name)
     store.delete_oldest(
-        connection, provider_logins, columns.id, mine, columns.expires_at, limits.PROVIDER_LOGINS_PER_USER
+        connection, provider_logins, columns.id, belongs_to_user, columns.expires_at, limits.PROVIDER_LOGINS_PER_USER
     )
     row = {
         "id": id,
@@ -190,13 +194,13 @@ def _read(connection: Connection, id: str) -> _StoredLogin | None:
 
 
 def _set_checked(connection: Connection, id: str, before: int, checked_at: int) -> bool:
-    """Whether the time was `before`; of several requests at the same time, one may ask."""
+    """Set the time of the last check if it was `before`; return whether it was, so that only one request checks."""
     from hubbub.oauth.front_door.tables import provider_logins
     from hubbub.store.sql import update
 
     columns = provider_logins.c
-    changed = update(provider_logins).where(columns.id == id, columns.checked_at == before)
-    return connection.execute(changed.values(checked_at=checked_at).returning(columns.id)).first() is not None
+    statement = update(provider_logins).where(columns.id == id, columns.checked_at == before)
+    return connection.execute(statement.values(checked_at=checked_at).returning(columns.id)).first() is not None
 
 
 def _update(connection: Connection, id: str, sealed: str, grant: Grant) -> None:

@@ -20,7 +20,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     key: str = ""
     """The principal of the API key that was used to log in, which must stay valid."""
     provider_login: str = ""
-    """The login at the identity provider, if the provider can be asked about it again."""
+    """The login at the identity provider, if it can be checked there again."""
 
 
 class Authorization(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The keys that sign access tokens: in the SQL store, sealed, so that all processes sign with the same ones.
 
-A key signs for `SIGNING_KEY_S`; its tokens are accepted until the last of them has expired. A process that meets a
+A key signs for `SIGNING_KEY_S`; its tokens are accepted until the last of them has expired. A process that gets a
 token with an unknown key reads the store again.
 """
 

@@ -52,8 +52,8 @@ class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
 def save_code(connection: Connection, code_hash: str, code: AuthorizationCode, now: float) -> None:
     """Save a new code; of too many codes of one user, the oldest end."""
     user = code.authorization.user
-    mine = and_(codes.c.tenant == user.tenant, codes.c.user_name == user.name)
-    delete_oldest(connection, codes, codes.c.code_hash, mine, codes.c.expires_at, limits.CODES_PER_USER)
+    belongs_to_user = and_(codes.c.tenant == user.tenant, codes.c.user_name == user.name)
+    delete_oldest(connection, codes, codes.c.code_hash, belongs_to_user, codes.c.expires_at, limits.CODES_PER_USER)
     row = {
         "code_hash": code_hash,
         "client_id": code.authorization.client_id,
@@ -69,11 +69,11 @@ def take_code(
     connection: Connection, code_hash: str, client_id: str, now: float
 ) -> tuple[AuthorizationCode | None, list[str]]:
     """Return a code and delete it; if it was redeemed before, end the grant that it led to, and return that too."""
-    taken = delete(codes).where(codes.c.code_hash == code_hash, codes.c.client_id == client_id)
-    row = connection.execute(taken.returning(codes.c.content, codes.c.expires_at)).first()
+    statement = delete(codes).where(codes.c.code_hash == code_hash, codes.c.client_id == client_id)
+    row = connection.execute(statement.returning(codes.c.content, codes.c.expires_at)).first()
     if row is None:
-        replayed = connection.execute(select(grants.c.grant_id).where(grants.c.code_hash == code_hash)).scalar()
-        return None, [] if replayed is None else end_grants(connection, [str(replayed)], now)
+        grant_id = connection.execute(select(grants.c.grant_id).where(grants.c.code_hash == code_hash)).scalar()
+        return None, [] if grant_id is None else end_grants(connection, [str(grant_id)], now)
     if row.expires_at <= now:
         return None, []
     code = msgspec.json.decode(row.content, type=AuthorizationCode)
@@ -89,8 +89,8 @@ def add_grant(
     """Start a grant; of too many grants of one user, the one used longest ago ends, and is returned too."""
     authorization = code.authorization
     user = authorization.user
-    mine = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
-    ended = _end_oldest_grants(connection, mine, now)
+    belongs_to_user = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
+    ended = _end_oldest_grants(connection, belongs_to_user, now)
     token = RefreshToken.new()
     grant = Grant(grant_id=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
     row = {
@@ -109,8 +109,9 @@ def add_grant(
     }
     add_row(connection, grants, row)
     # A login belongs to the first grant that it leads to.
-    taken = update(provider_logins).where(provider_logins.c.id == user.provider_login, provider_logins.c.grant_id == "")
-    connection.execute(taken.values(grant_id=grant.grant_id, expires_at=int(now + authorization.max_age_s)))
+    columns = provider_logins.c
+    statement = update(provider_logins).where(columns.id == user.provider_login, columns.grant_id == "")
+    connection.execute(statement.values(grant_id=grant.grant_id, expires_at=int(now + authorization.max_age_s)))
     _renew_client(connection, authorization.client_id, now)
     return grant, token, ended
 
@@ -141,13 +142,13 @@ def save_grant(connection: Connection, grant: Grant) -> None:
 
 def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now: float) -> RefreshToken | None:
     """Replace a refresh token by the next one; None if it was used before, and then the grant has ended."""
-    following = RefreshToken.new(token.handle)
+    next_token = RefreshToken.new(token.handle)
     max_age_s = grant.authorization.max_age_s
     idle_end, latest_end = int(now + limits.GRANT_IDLE_S), grants.c.created_at + int(max_age_s)
     statement = (
         update(grants)
         .where(grants.c.grant_id == grant.grant_id, grants.c.secret_hash == token.secret_hash)
-        .values(secret_hash=following.secret_hash, used_at=int(now))
+        .values(secret_hash=next_token.secret_hash, used_at=int(now))
         .returning(grants.c.created_at)
     )
     if connection.execute(statement).first() is None:
@@ -160,7 +161,7 @@ def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now:
         update(grants).where(grants.c.grant_id == grant.grant_id, latest_end <= idle_end).values(expires_at=latest_end)
     )
     _renew_client(connection, grant.authorization.client_id, now)
-    return following
+    return next_token
 
 
 def end_grants(connection: Connection, grant_ids: Iterable[str], now: float) -> list[str]:
@@ -216,8 +217,8 @@ def _grant_info(row: Row[Any]) -> GrantInfo:
     )
 
 
-def _end_oldest_grants(connection: Connection, mine: Any, now: float) -> list[str]:
-    newest_first = select(grants.c.grant_id).where(mine).order_by(grants.c.used_at.desc(), grants.c.grant_id)
+def _end_oldest_grants(connection: Connection, belongs_to_user: Any, now: float) -> list[str]:
+    newest_first = select(grants.c.grant_id).where(belongs_to_user).order_by(grants.c.used_at.desc(), grants.c.grant_id)
     surplus = connection.execute(newest_first.offset(limits.GRANTS_PER_USER - 1).limit(limits.GRANTS_PER_USER))
     return end_grants(connection, [row.grant_id for row in surplus], now)
 
@@ -237,11 +238,11 @@ def save_consent(connection: Connection, authorization: Authorization, target: s
     user = authorization.user
     query = select(consents.c.scopes).where(_same_consent(authorization, target), consents.c.expires_at > now)
     earlier = str(connection.execute(query).scalar() or "").split()
-    mine = and_(consents.c.tenant == user.tenant, consents.c.user_name == user.name)
-    count = connection.execute(select(func.count()).select_from(consents).where(mine)).scalar() or 0
+    belongs_to_user = and_(consents.c.tenant == user.tenant, consents.c.user_name == user.name)
+    count = connection.execute(select(func.count()).select_from(consents).where(belongs_to_user)).scalar() or 0
     if count >= limits.CONSENTS_PER_USER:
-        oldest = connection.execute(select(func.min(consents.c.created_at)).where(mine)).scalar()
-        connection.execute(delete(consents).where(mine, consents.c.created_at <= oldest))
+        oldest = connection.execute(select(func.min(consents.c.created_at)).where(belongs_to_user)).scalar()
+        connection.execute(delete(consents).where(belongs_to_user, consents.c.created_at <= oldest))
     row = {
         "tenant": user.tenant,
         "user_name": user.name,
@@ -287,13 +288,13 @@ def sweep(connection: Connection, now: float) -> None:
 
 
 def _renew_client(connection: Connection, client_id: str, now: float) -> None:
-    used = update(clients).where(clients.c.client_id == client_id)
-    connection.execute(used.values(used_at=int(now), expires_at=int(now + limits.IDLE_CLIENT_S)))
+    statement = update(clients).where(clients.c.client_id == client_id)
+    connection.execute(statement.values(used_at=int(now), expires_at=int(now + limits.IDLE_CLIENT_S)))
 
 
-def delete_oldest(connection: Connection, table: Any, key: Any, mine: Any, order: Any, limit: int) -> None:
-    """Make room for one more row among `mine`, of which there can be `limit`."""
-    surplus = select(key).where(mine).order_by(order.desc(), key).offset(limit - 1).limit(limit)
+def delete_oldest(connection: Connection, table: Any, key: Any, belongs_to_user: Any, order: Any, limit: int) -> None:
+    """Delete the oldest rows of a user, so that with one more there are at most `limit`."""
+    surplus = select(key).where(belongs_to_user).order_by(order.desc(), key).offset(limit - 1).limit(limit)
     found = [row[0] for row in connection.execute(surplus)]
     if found:
         connection.execute(delete(table).where(key.in_(found)))

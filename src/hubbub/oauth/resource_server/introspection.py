@@ -72,18 +72,18 @@ class IntrospectionVerifier:
         self._running += 1
         try:
             async with asyncio.timeout(limits.INTROSPECTION_TIMEOUT_S):
-                claims = await self._ask(token)
+                claims = await self._introspect(token)
         except TokenRefused:
             raise
         except (HubbubError, OSError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             logger.warning("introspection_failed", extra={"issuer": self._issuer.url, "reason": reason})
-            raise KeysUnavailable("The authorization server cannot be asked about tokens") from None
+            raise KeysUnavailable("The authorization server did not introspect the token") from None
         finally:
             self._running -= 1
         return self._read(claims)
 
-    async def _ask(self, token: bytes) -> dict[str, Any]:
+    async def _introspect(self, token: bytes) -> dict[str, Any]:
         settings = self._settings
         endpoint = settings.endpoint or await self._find_endpoint()
         # RFC 6749 §2.3.1: both are form-encoded before they are joined.

@@ -48,8 +48,8 @@ class Issuer:
             if document.issuer != self.url:
                 # Another issuer's keys must never verify tokens of this one.
                 raise MetadataError(
-                    f"The metadata at {show_url(url)} is of the issuer {show_url(document.issuer)}, not of "
-                    f"{show_url(self.url)}; write the issuer exactly as it is there"
+                    f"The metadata at {show_url(url)} belongs to the issuer {show_url(document.issuer)}, not to "
+                    f"{show_url(self.url)}; set `issuer` in [[oauth.issuers]] to exactly the one in the metadata"
                 )
             return document
         assert problem is not None

@@ -80,7 +80,7 @@ _LOCK: Final = text(
 
 
 class SqlCredentialStore:
-    """Keeps credentials in a database. Implements `CredentialStore`."""
+    """Stores credentials in a database. Implements `CredentialStore`."""
 
     def __init__(self, url: str, sealer: Sealer, *, clock: Callable[[], float] = time.time) -> None:
         """Raises: SettingsError, if the URL is not one of a database."""

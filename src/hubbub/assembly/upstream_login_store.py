@@ -1,4 +1,4 @@
-"""Chooses where a hub stores its users' logins at servers: in the database of `[oauth]`, or in the encrypted file."""
+"""Chooses where a hub stores upstream logins: in the database of `[oauth]`, or in the encrypted file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.settings.sources import Sources
 
 
 def use_database(config: ServerConfig, settings: ServeSettings, sources: Sources) -> ServerConfig:
-    """Store the logins at a server in the database of `[oauth]`, if one is configured.
+    """Store the upstream logins of a server in the database of `[oauth]`, if one is configured.
 
     Raises:
         SettingsError: the URL of the database is wrong.
