@@ -389,6 +389,8 @@ class RefusedRequest(NamedTuple):
     """The value of `DPoP-Nonce`; empty if the header is missing."""
     sent_headers: Mapping[str, str]
     """What `Authorizer.headers` returned for it."""
+    forbidden_before: int = 0
+    """How many of the earlier refusals had status 403."""
 
 
 class Authorizer(Protocol):

@@ -24,6 +24,13 @@ AUTHORIZATION_SERVERS: Final = 8
 """Entries of `authorization_servers` that are considered."""
 SCOPES: Final = 256
 """Scopes of one request."""
+STEP_UPS_OF_REQUEST: Final = 2
+"""Logins for more scopes that one request may need."""
+STEP_UPS: Final = 5
+"""Logins for more scopes within `STEP_UP_WINDOW_S`, for one server and principal."""
+STEP_UP_WINDOW_S: Final = 600.0
+CREDENTIAL_CHECK_S: Final = 5.0
+"""After a logout in another process, tokens are used for at most this long."""
 CHALLENGE_CHARACTERS: Final = 8192
 """The `WWW-Authenticate` headers of one response."""
 MASKED_CHARACTERS: Final = 8

@@ -19,7 +19,8 @@ from hubbub.ports import Authorizer, RefusedRequest
 if TYPE_CHECKING:
     from hubbub.net.websocket import WebSocket
 
-REFUSALS: Final = (401, 403)
+_FORBIDDEN: Final = 403
+REFUSALS: Final = (401, _FORBIDDEN)
 _HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 
 
@@ -77,6 +78,7 @@ class AuthorizedHttpClient(HttpClient):
         """
         scheme, _, rest = url.partition("://")
         http_url = f"{_HTTP_SCHEMES.get(scheme, scheme)}://{rest}"
+        forbidden = 0
         for attempt in range(bounds.AUTHORIZATION_RETRIES + 1):
             token = await self._token_headers("GET", http_url)
             try:
@@ -84,9 +86,10 @@ class AuthorizedHttpClient(HttpClient):
             except HttpError as error:
                 challenge = str(error.data.get("www_authenticate", ""))
                 nonce = str(error.data.get("dpop_nonce", ""))
-                refused = RefusedRequest("GET", http_url, error.status, attempt, challenge, nonce, token)
+                refused = RefusedRequest("GET", http_url, error.status, attempt, challenge, nonce, token, forbidden)
                 if not await self._may_send_again(refused):
                     raise
+                forbidden += error.status == _FORBIDDEN
         raise AssertionError("the last refusal is raised")
 
     async def close(self) -> None:
@@ -109,7 +112,7 @@ class AuthorizedHttpClient(HttpClient):
         refused: HttpResponse | None = None,
         sent: Mapping[str, str] | None = None,
     ) -> HttpResponse:
-        response, token, attempt = refused, sent or {}, 0
+        response, token, attempt, forbidden = refused, sent or {}, 0, 0
         while True:
             if response is None:
                 token = await self._token_headers(method, url)
@@ -119,7 +122,7 @@ class AuthorizedHttpClient(HttpClient):
                 self._authorizer.remember_nonce(nonce)
             if response.status not in REFUSALS:
                 return response
-            refusal = RefusedRequest(method, url, response.status, attempt, challenge, nonce, token)
+            refusal = RefusedRequest(method, url, response.status, attempt, challenge, nonce, token, forbidden)
             try:
                 if not await self._may_send_again(refusal):
                     return response
@@ -129,12 +132,13 @@ class AuthorizedHttpClient(HttpClient):
                 response.close()
                 raise
             response.close()
+            forbidden += response.status == _FORBIDDEN
             response, attempt = None, attempt + 1
 
     async def _may_send_again(self, refused: RefusedRequest) -> bool:
         is_last = refused.attempt >= bounds.AUTHORIZATION_RETRIES
         needs_other_token = refused.status == 401 or (
-            refused.status == 403 and "insufficient_scope" in refused.challenge
+            refused.status == _FORBIDDEN and "insufficient_scope" in refused.challenge
         )
         return needs_other_token and not is_last and await self._authorizer.handle_refusal(refused)
 

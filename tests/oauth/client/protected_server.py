@@ -114,7 +114,7 @@ class ProtectedServer:
             return await self.handle[path](request)
         match path:
             case "/mcp":
-                await self._answer_mcp(request)
+                await self.answer_mcp(request)
             case "/.well-known/oauth-protected-resource/mcp":
                 await request.reply(200, self.resource)
             case "/.well-known/oauth-authorization-server":
@@ -130,7 +130,8 @@ class ProtectedServer:
             case _:
                 await request.reply(404)
 
-    async def _answer_mcp(self, request: ScriptedRequest) -> None:
+    async def answer_mcp(self, request: ScriptedRequest) -> None:
+        """Answer an MCP request that has a valid token with enough scopes."""
         token = self._token_of(request)
         if token not in self.valid_tokens:
             return await request.reply(401, www_authenticate=self.challenge)

@@ -76,6 +76,28 @@ async def test_a_server_of_2025_03_26_without_metadata_has_default_endpoints() -
     assert found.metadata.registration_endpoint == f"{server.origin}/register"
 
 
+async def test_the_issuer_of_a_server_of_2025_03_26_may_end_with_a_slash() -> None:
+    async with protected_server() as server:
+        server.handle[PATH_METADATA] = reply_with(404)
+        server.metadata["issuer"] += "/"
+        found = await find(server, Challenge())
+    assert (found.issuer, found.is_guessed) == (f"{server.origin}/", False)
+
+
+async def test_pages_in_place_of_metadata_are_skipped() -> None:
+    async with protected_server() as server:
+        page = reply_with(200, b"<!doctype html><title>An app</title>")
+        server.handle[PATH_METADATA] = page
+        server.handle[ROOT_METADATA] = reply_with(200, server.resource)
+        server.handle["/.well-known/oauth-authorization-server"] = page
+        server.handle["/.well-known/openid-configuration"] = reply_with(200, server.metadata)
+        found = await find(server, Challenge())
+        assert found.resource == server.url
+        server.handle["/.well-known/openid-configuration"] = page
+        with pytest.raises(MetadataError, match="cannot be read"):
+            await find(server, Challenge())
+
+
 async def test_an_authorization_server_that_was_named_must_have_metadata() -> None:
     async with protected_server() as server:
         server.handle["/.well-known/oauth-authorization-server"] = reply_with(404)

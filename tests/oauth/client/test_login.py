@@ -1,11 +1,13 @@
 """A person logs in: the whole flow, and what must stop it."""
 
 import asyncio
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 import pytest
+from tests.client.scripted_server import ScriptedRequest
 from tests.oauth.client.protected_server import REDIRECT_URI, ProtectedServer, change, protected_server
 
 from hubbub import (
@@ -17,8 +19,10 @@ from hubbub import (
     MemoryCredentialStore,
     MetadataError,
     OAuth,
+    SettingsError,
     TokenRequestRefused,
 )
+from hubbub.oauth import limits
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.client.oauth_client import OAuthClient
 
@@ -253,6 +257,29 @@ async def test_a_scope_that_is_never_enough_is_requested_once() -> None:
         assert len(server.authorizations) == 2
 
 
+async def test_a_server_that_names_another_scope_each_time_gets_few_logins() -> None:
+    async with protected_server() as server:
+        numbers = count()
+
+        async def require_more(request: ScriptedRequest) -> None:
+            if request.rpc == "tools/call":
+                await request.reply(
+                    403, www_authenticate=f'Bearer error="insufficient_scope", scope="s{next(numbers)}"'
+                )
+            else:
+                await server.answer_mcp(request)
+
+        server.handle["/mcp"] = require_more
+        async with server.client() as client:
+            logins = []
+            for _ in range(4):
+                before = len(server.authorizations)
+                with pytest.raises(HttpError, match="403"):
+                    await client.call_tool("echo", {})
+                logins.append(len(server.authorizations) - before)
+        assert logins == [limits.STEP_UPS_OF_REQUEST, limits.STEP_UPS_OF_REQUEST, 1, 0]
+
+
 async def test_a_server_that_refuses_every_token_is_not_asked_for_ever() -> None:
     async with protected_server() as server:
         issue = server.issue
@@ -387,3 +414,10 @@ async def fail_to_start(server: ProtectedServer, **fields: Any) -> Exception:
 def assert_message(error: Exception, pattern: str) -> None:
     with pytest.raises(type(error), match=pattern):
         raise error
+
+
+@pytest.mark.parametrize("name", ["prompt", "dpop_jkt", "uri", "state"])
+def test_parameters_that_are_set_elsewhere_are_refused(name: str) -> None:
+    hint = "use the quirk `prompt`" if name == "prompt" else name
+    with pytest.raises(SettingsError, match=hint):
+        OAuth(quirks={"*": IssuerQuirks(authorization_params={name: "x"})})

@@ -1,6 +1,7 @@
 """Tokens that exist: refreshed before and after they expire, by one request for all that wait."""
 
 import asyncio
+import base64
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from tests.clock import advance_and_settle, advance_clock, wait_until, yield_to_loop
 from tests.oauth.client.protected_server import ProtectedServer, protected_server
 
-from hubbub import CredentialKey, HttpError, MemoryCredentialStore, OAuth, OAuthError
+from hubbub import CredentialKey, Credentials, HttpError, MemoryCredentialStore, OAuth, OAuthError, StoreFailed
+from hubbub.oauth import limits
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
 from hubbub.oauth.client.oauth_client import OAuthClient
 
@@ -115,6 +117,52 @@ async def test_tokens_that_another_process_has_refreshed_are_used() -> None:
         assert len(server.token_requests) == 1
 
 
+@pytest.mark.parametrize("is_expired", [False, True])
+async def test_a_logout_in_another_process_ends_the_use_of_the_tokens(is_expired: bool) -> None:
+    clock, store = Clock(), MemoryCredentialStore()
+    async with protected_server() as server:
+        server.metadata["revocation_endpoint"] = None
+        authorizer = authorizer_of(server, clock, store=store)
+        async with server.client(authorizer) as client:
+            await client.tools()
+            (key,) = await store.list()
+            await store.delete(key)
+            clock.now += 3600 if is_expired else limits.CREDENTIAL_CHECK_S
+            assert await authorizer.headers("POST", server.url) == {}
+            assert [form["grant_type"] for form in server.token_requests] == ["authorization_code"]
+            assert await store.list() == []
+
+
+async def test_a_refused_token_is_not_refreshed_after_a_logout_in_another_process() -> None:
+    clock, store = Clock(), MemoryCredentialStore()
+    async with protected_server() as server:
+        async with server.client(authorizer_of(server, clock, store=store)) as client:
+            (key,) = await store.list()
+            await store.delete(key)
+            server.revoke_tokens()
+            await client.tools()
+        assert [form["grant_type"] for form in server.token_requests] == ["authorization_code"] * 2
+        assert len(server.authorizations) == 2
+
+
+async def test_a_store_that_fails_at_the_moment_ends_no_login() -> None:
+    class FailingStore(MemoryCredentialStore):
+        fails = False
+
+        async def load(self, key: CredentialKey) -> Credentials | None:
+            if self.fails:
+                raise StoreFailed("the disk is gone")
+            return await super().load(key)
+
+    clock, store = Clock(), FailingStore()
+    async with protected_server() as server:
+        async with server.client(authorizer_of(server, clock, store=store)) as client:
+            store.fails = True
+            clock.now += limits.CREDENTIAL_CHECK_S
+            await client.tools()
+        assert len(server.authorizations) == 1
+
+
 async def test_a_caller_that_gives_up_does_not_stop_the_refresh_of_the_others() -> None:
     async with protected_server() as server, server.client() as client:
         may_answer = asyncio.Event()
@@ -189,6 +237,26 @@ async def test_a_call_that_was_executed_is_not_repeated() -> None:
         with pytest.raises(HttpError, match="500"):
             await client.call_tool("echo", {})
         assert len(server.calls("tools/call")) == 1
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+async def test_a_secret_that_the_token_endpoint_repeats_is_not_shown(method: Any) -> None:
+    async with protected_server() as server:
+
+        async def repeat(request: Any) -> None:
+            text = f"{request.body.decode()} {request.headers.get('authorization')} hunter2hunter2"
+            await request.reply(400, {"error": "invalid_client", "error_description": text})
+
+        server.handle["/token"] = repeat
+        auth = server.oauth(
+            client_id="c", client_secret="hunter2hunter2", issuer=server.origin, token_endpoint_auth_method=method
+        )
+        client = server.client(auth)
+        with pytest.raises(OAuthError, match="invalid_client") as caught:
+            await client.start()
+        await client.close()
+        encoded = base64.b64encode(b"c:hunter2hunter2").decode()
+        assert not [secret for secret in ("hunter2", encoded, *server.codes) if secret in str(caught.value)]
 
 
 @pytest.mark.parametrize("answer", [{"access_token": "a\r\nX: y"}, {"access_token": ""}, {}, {"access_token": 1}, []])

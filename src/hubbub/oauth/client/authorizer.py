@@ -7,12 +7,13 @@ rotated refresh token whose response is lost cannot be used again.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
-from hubbub.errors import ConnectionClosed
+from hubbub.errors import ConnectionClosed, HubbubError
 from hubbub.net.egress_rules import EgressRules
 from hubbub.net.timeouts import paused_timeouts
 from hubbub.oauth import limits
@@ -44,9 +45,15 @@ class OAuthAuthorizer:
         self._headers: Mapping[str, str] = _NO_HEADERS
         self._dpop: DpopKey | None = None
         self._is_loaded = False
+        self._is_stored = False
+        """Whether the credentials in use are those of the store, so that they end if they are deleted there."""
+        self._checked_at = 0.0
+        """When the store was last asked for them."""
         self._is_fresh = False
         """Whether the token was just issued by a login or grant, not by a refresh."""
         self._requested_scopes: tuple[str, ...] = ()
+        self._step_ups: deque[float] = deque(maxlen=limits.STEP_UPS)
+        """When more scopes were requested."""
         self._renewal: asyncio.Task[object] | None = None
         self._renewal_kind = ""
         self._users = 0
@@ -66,7 +73,7 @@ class OAuthAuthorizer:
 
     def current_headers(self) -> Mapping[str, str] | None:
         """Return the header with the token; None if it must be loaded or refreshed, or needs proofs."""
-        if not self._is_loaded or self._dpop is not None or self._is_expiring():
+        if not self._is_loaded or self._dpop is not None or self._is_expiring() or self._must_check():
             return None
         return self._headers
 
@@ -77,6 +84,8 @@ class OAuthAuthorizer:
         """
         if not self._is_loaded:
             await self._share("load", self._load)
+        if self._must_check():
+            await self._share("check", self._check)
         if self._is_expiring():
             sent = self._headers
             await self._share("renew", lambda: self._renew(sent))
@@ -104,7 +113,7 @@ class OAuthAuthorizer:
             with self._paused_timeouts():
                 await self._share("obtain", lambda: self._obtain(challenge, sent))
             return sent.get("Authorization") != self._headers.get("Authorization")
-        return await self._step_up(challenge, sent)
+        return refused.forbidden_before < limits.STEP_UPS_OF_REQUEST and await self._step_up(challenge, sent)
 
     def remember_nonce(self, nonce: str) -> None:
         """Use this nonce in the next proof."""
@@ -127,8 +136,12 @@ class OAuthAuthorizer:
         """Request the missing scopes together with those that were requested before."""
         scopes = tuple(dict.fromkeys((*self._granted_scopes(), *challenge.scopes)))
         is_known = set(scopes) <= set(self._requested_scopes)
-        if challenge.error != "insufficient_scope" or not challenge.scopes or is_known:
+        if challenge.error != "insufficient_scope" or not challenge.scopes or is_known or len(scopes) > limits.SCOPES:
             return False
+        now = self._client.clock()
+        if len(self._step_ups) == limits.STEP_UPS and abs(now - self._step_ups[0]) < limits.STEP_UP_WINDOW_S:
+            return False  # a server that names another scope each time would ask the person for ever
+        self._step_ups.append(now)
         with self._paused_timeouts():
             await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=scopes))
         return True
@@ -161,11 +174,27 @@ class OAuthAuthorizer:
                 continue
             if found is None or loaded.obtained_at > found.obtained_at:
                 found = loaded
-        self._is_loaded = True
+        self._is_loaded, self._checked_at = True, self._client.clock()
         if found is not None and (self._credentials is None or found.obtained_at > self._credentials.obtained_at):
             self._use(found, is_fresh=False)
+            self._is_stored = True
             return True
         return False
+
+    def _must_check(self) -> bool:
+        return self._is_stored and abs(self._client.clock() - self._checked_at) >= limits.CREDENTIAL_CHECK_S
+
+    async def _check(self) -> None:
+        """Stop using credentials that were deleted from the store, by a logout in this or another process."""
+        credentials, self._checked_at = self._credentials, self._client.clock()
+        if credentials is None or not self._is_stored:
+            return
+        try:
+            stored = await self._store.load(self._client.key(credentials.issuer))
+        except HubbubError:
+            return  # a store that fails at the moment ends no login
+        if stored is None and self._credentials is credentials:
+            self._forget()
 
     async def _renew(self, sent: Mapping[str, str]) -> None:
         """Renew a token that expires soon. If that needs a person, the token is used until the server refuses it."""
@@ -201,6 +230,9 @@ class OAuthAuthorizer:
         async with self._store.lock(self._client.key(credentials.issuer)):
             if await self._load():  # another process has refreshed them
                 return True
+            await self._check()
+            if self._credentials is not credentials:
+                return False  # they were deleted: to store renewed ones would undo the logout
             try:
                 renewed = await self._client.refresh(credentials)
             except TokenRequestRefused:
@@ -275,7 +307,14 @@ class OAuthAuthorizer:
 
     async def _save(self, credentials: Credentials, *, is_fresh: bool) -> None:
         self._use(credentials, is_fresh=is_fresh)
+        self._is_stored = False
         await self._store.save(self._client.key(credentials.issuer), credentials)
+        self._is_stored, self._checked_at = True, self._client.clock()
+
+    def _forget(self) -> None:
+        self._credentials = self._dpop = None
+        self._is_stored = False
+        self._headers = _NO_HEADERS
 
     def _use(self, credentials: Credentials, *, is_fresh: bool) -> None:
         self._dpop = self._client.dpop_key(credentials) if credentials.token_type == "DPoP" else None

@@ -71,22 +71,27 @@ async def discover(
     resource = await _find_resource(documents, server_url, challenge.resource_metadata)
     if resource is None:
         issuer_url = issuer or at_origin(server_url, "")
-        metadata = await fetch_server_metadata(issuer_documents, issuer_url)
-        checked = _check_server(issuer_url, metadata or _default_endpoints(issuer_url), None)
+        metadata = await fetch_server_metadata(issuer_documents, issuer_url, is_guessed=issuer is None)
+        found = metadata or _default_endpoints(issuer_url)
+        checked = _check_server(found.issuer, found, None)
         return msgspec.structs.replace(checked, is_guessed=metadata is None)
     issuer_url = _select_issuer(resource, server_url, issuer)
     check_endpoint(issuer_url, f"The authorization server of {show_url(server_url)}")
-    found = await fetch_server_metadata(issuer_documents, issuer_url)
-    if found is None:
+    metadata = await fetch_server_metadata(issuer_documents, issuer_url)
+    if metadata is None:
         raise MetadataError(
             f"The authorization server {show_url(issuer_url)} of {show_url(server_url)} has no metadata; "
             "ask its operator to publish it (RFC 8414)"
         )
-    return _check_server(issuer_url, found, resource)
+    return _check_server(issuer_url, metadata, resource)
 
 
-async def fetch_server_metadata(documents: DocumentClient, issuer: str) -> AuthorizationServerMetadata | None:
+async def fetch_server_metadata(
+    documents: DocumentClient, issuer: str, *, is_guessed: bool = False
+) -> AuthorizationServerMetadata | None:
     """Fetch the metadata of an authorization server; None if it has none.
+
+    An issuer that `is_guessed` from the URL of the MCP server may have a slash at its end.
 
     Raises: OAuthError.
     """
@@ -94,7 +99,7 @@ async def fetch_server_metadata(documents: DocumentClient, issuer: str) -> Autho
     if urlsplit(issuer).path.strip("/"):
         candidates.append(append_path(issuer, OPENID_CONFIGURATION_PATH))
     found = await _fetch_first(documents, candidates, AuthorizationServerMetadata)
-    if found is not None and found.issuer != issuer:
+    if found is not None and found.issuer != issuer and not (is_guessed and found.issuer == f"{issuer}/"):
         raise MetadataError(
             f"The metadata of the authorization server {show_url(issuer)} belongs to another one, "
             f"{show_url(found.issuer)}, so it is not used"
@@ -141,13 +146,22 @@ async def _find_resource(
 
 
 async def _fetch_first(documents: DocumentClient, urls: list[str], kind: type[Document]) -> Document | None:
-    """Fetch the first document that exists."""
+    """Fetch the first document that exists. Some web sites answer every path with a page, which is none.
+
+    Raises: MetadataError, if only such answers were found.
+    """
+    unreadable: MetadataError | None = None
     for url in urls:
         response = await documents.get(url)
         if response.is_success:
-            return parse_document(response.body, kind, url)
-        if response.status >= _SERVER_ERROR:
+            try:
+                return parse_document(response.body, kind, url)
+            except MetadataError as error:
+                unreadable = unreadable or error
+        elif response.status >= _SERVER_ERROR:
             raise OAuthError(f"{show_url(url)} answered with status {response.status}; try again later")
+    if unreadable is not None:
+        raise unreadable
     return None
 
 

@@ -60,6 +60,7 @@ class OAuthClient:
         self.clock = clock
         self._reveal = reveal
         self.rules = rules or NO_RULES
+        self._allows_private_issuer = allow_private_network or None
         policy = egress_for_issuer_urls(server_url, allow_private_network)
         self._documents = DocumentClient(policy, self.rules)
         self._issuer_documents = self._documents_of(settings.issuer) if settings.issuer else self._documents
@@ -251,7 +252,7 @@ class OAuthClient:
     # -- parts -----------------------------------------------------------------------------
 
     def _documents_of(self, url: str) -> DocumentClient:
-        policy: EgressPolicy = egress_for_issuer_urls(url)
+        policy: EgressPolicy = egress_for_issuer_urls(url, self._allows_private_issuer)
         return DocumentClient(policy, self.rules)
 
     def _new_dpop_key(self, discovered: DiscoveryResult) -> JwtSigningKey | None:

@@ -36,6 +36,9 @@ _RESERVED_PARAMETERS: Final = frozenset(
         "code_challenge",
         "code_challenge_method",
         "resource",
+        "prompt",
+        "dpop_jkt",
+        "uri",
         "request",
         "request_uri",
     )
@@ -138,7 +141,9 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
         self._check_grant()
         for issuer, each in self.quirks.items():
             if reserved := _RESERVED_PARAMETERS.intersection(each.authorization_params):
-                raise SettingsError(f"`authorization_params` of {issuer} must not contain {min(reserved)!r}")
+                name = min(reserved)
+                hint = "; use the quirk `prompt`" if name == "prompt" else ""
+                raise SettingsError(f"`authorization_params` of {issuer} must not contain {name!r}{hint}")
         force_setattr(self, "quirks", MappingProxyType(dict(self.quirks)))
         if self.store is None:
             force_setattr(self, "store", MemoryCredentialStore())

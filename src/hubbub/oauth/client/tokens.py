@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -90,27 +90,31 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _post(self, url: str, form: Mapping[str, str | None]) -> DocumentResponse:
         fields = {name: value for name, value in form.items() if value}
-        response, error, all_fields = await self._post_once(url, fields)
+        response, error, sent = await self._post_once(url, fields)
         if error.error == "use_dpop_nonce" and response.dpop_nonce and self.dpop is not None:
             # The request was refused before the code or refresh token in it was used, so it can be sent again.
-            response, error, all_fields = await self._post_once(url, fields)
+            response, error, sent = await self._post_once(url, fields)
         if response.is_success:
             return response
         if response.status >= _SERVER_ERROR or response.status == _TOO_MANY_REQUESTS:
             raise OAuthError(f"{show_url(url)} answered with status {response.status}; try again later")
-        description = _mask(error.error_description, all_fields.values())
+        description = mask_sent(error.error_description, sent)
         raise TokenRequestRefused(show_url(self.issuer), error.error or f"status {response.status}", description)
 
     async def _post_once(
         self, url: str, fields: Mapping[str, str]
-    ) -> tuple[DocumentResponse, _ErrorResponse, Mapping[str, str]]:
+    ) -> tuple[DocumentResponse, _ErrorResponse, list[str]]:
+        """Send a request; return also what was sent, which must not be shown."""
         headers, all_fields = self._authenticate(fields)
         if self.dpop is not None:
             headers["DPoP"] = self.dpop.make_proof("POST", url)
         response = await self.documents.post_form(url, all_fields, headers=headers)
         if self.dpop is not None and response.dpop_nonce:
             self.dpop.nonce = response.dpop_nonce
-        return response, _ErrorResponse() if response.is_success else _parse_error(response), all_fields
+        sent = [*all_fields.values(), *headers.values()]
+        if self.registration.client_secret:
+            sent.append(self.registration.client_secret)
+        return response, _ErrorResponse() if response.is_success else _parse_error(response), sent
 
     def _authenticate(self, fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return headers and form with the authentication of the client."""
@@ -167,7 +171,7 @@ def _parse_error(response: DocumentResponse) -> _ErrorResponse:
         return _ErrorResponse()
 
 
-def _mask(text: str, values: Any) -> str:
+def mask_sent(text: str, values: Iterable[str]) -> str:
     """Hide what was sent, in case the server repeats it."""
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= limits.MASKED_CHARACTERS:
