@@ -185,6 +185,30 @@ async def test_every_login_ends_also_if_its_tokens_cannot_be_revoked(shell: Shel
         assert (await shell.run("logout", "--all"))[0] == 0
 
 
+async def test_a_refused_api_key_is_explained_by_the_server(shell: Shell) -> None:
+    async def refuse(request: Any) -> None:
+        text = f"This API key is unknown: {request.headers['x-api-key']}"
+        await request.reply(401, {"error": text}, www_authenticate=server.challenge)
+
+    async with protected_server() as server:
+        server.handle["/mcp"] = refuse
+        code, _, error = await shell.run("tools", server.url, "--header", "X-API-Key=4b1d-expired")
+        assert code == NEEDS_LOGIN
+        assert "status 401" in error
+        assert "This API key is unknown: ***" in error
+        assert f"run `hubbub login {server.url}`" in error
+        assert "4b1d-expired" not in error
+
+
+async def test_a_server_of_the_settings_needs_a_login_by_its_name(shell: Shell) -> None:
+    async with protected_server() as server:
+        file = shell.write(server)
+        code, _, error = await shell.run("tools", "notes", "--config", str(file))
+        assert code == NEEDS_LOGIN
+        assert f"{server.url} needs a login: run `hubbub login notes`" in error
+        assert "redirect_handler" not in error
+
+
 @pytest.mark.parametrize("arguments", [("read", "hub://x"), ("prompts",)])
 async def test_every_command_uses_the_login(shell: Shell, arguments: tuple[str, ...]) -> None:
     async with protected_server() as server:
@@ -192,6 +216,7 @@ async def test_every_command_uses_the_login(shell: Shell, arguments: tuple[str, 
         code, _, error = await shell.run(command, server.url, *rest)
         assert code == NEEDS_LOGIN
         assert f"run `hubbub login {server.url}`" in error
+        assert "redirect_handler" not in error
         await shell.log_in(server, server.url)
         _, _, error = await shell.run(command, server.url, *rest)
         assert "needs a login" not in error

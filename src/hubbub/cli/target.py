@@ -80,8 +80,10 @@ def use_stored_login(config: ServerConfig) -> ServerConfig:
         return config
     from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.settings import OAuth
+    from hubbub.oauth.metadata import show_url
 
-    return replace(config, auth=OAuth(store=FileCredentialStore()))
+    command = f"hubbub login {show_url(str(config.url))}"
+    return replace(config, auth=OAuth(store=FileCredentialStore(), login_command=command))
 
 
 def _resolve(target: str | Sequence[str], options: TargetOptions) -> ServerConfig:

@@ -268,8 +268,7 @@ class OAuthAuthorizer:
     ) -> Credentials:
         handler = self._redirect_handler()
         if handler is None:
-            url = show_url(self._client.server_url)
-            raise LoginRequired(f"{url} needs a login: run `hubbub login {url}`, or set `redirect_handler` of `OAuth`")
+            raise LoginRequired.at(show_url(self._client.server_url), self._settings.login_command)
         try:
             async with asyncio.timeout(limits.LOGIN_S), handler.open() as receiver:
                 url, pending = await self._client.begin_login(
