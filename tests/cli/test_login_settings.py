@@ -1,6 +1,7 @@
 """`hubbub login` and `logout`, and `[servers.NAME.oauth]`, with an authorization server that a test changes."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -183,6 +184,59 @@ async def test_every_login_ends_also_if_its_tokens_cannot_be_revoked(shell: Shel
         for token in one.valid_tokens:
             assert token not in out + error
         assert (await shell.run("logout", "--all"))[0] == 0
+
+
+async def test_a_new_login_uses_the_same_client_and_ends_the_previous_grant(shell: Shell) -> None:
+    async with protected_server() as server:
+        first = await shell.log_in(server, server.url)
+        (key,) = await shell.store.list()
+        replaced = await shell.store.load(key)
+        assert replaced is not None
+        second = await shell.log_in(server, server.url)
+        assert len(server.registrations) == 1
+        assert first["client_id"] == second["client_id"]
+        revoked = [form["token"] for form in server.token_requests if "token" in form]
+        assert revoked == [replaced.refresh_token, replaced.access_token]
+        code, _, error = await shell.run("tools", server.url)
+        assert code == 0, error
+
+
+async def test_a_client_without_the_requested_scope_is_registered_again(shell: Shell) -> None:
+    async with protected_server() as server:
+        server.resource["scopes_supported"] = ["read"]
+        await shell.log_in(server, server.url)
+        await shell.log_in(server, server.url, "--scope", "write")
+        assert [each["scope"] for each in server.registrations] == ["read", "write read"]
+
+
+async def test_scopes_that_were_not_granted_are_shown(shell: Shell) -> None:
+    async with protected_server() as server:
+        server.token_fields = {"expires_in": 600, "scope": ""}
+        await shell.log_in(server, server.url, "--scope", "hub:admin")
+        _, out, _ = await shell.run("whoami", server.url)
+        assert "scopes    none (requested: hub:admin)" in out
+        assert "expires   refreshed automatically; this token: 20" in out
+        server.token_fields = {"expires_in": 600, "scope": "a"}
+        await shell.log_in(server, server.url, "--scope", "a b")
+        _, out, _ = await shell.run("whoami", server.url)
+        assert "scopes    a (not granted: b)" in out
+
+
+async def test_a_login_that_the_authorization_server_has_ended_is_shown_as_ended(shell: Shell) -> None:
+    async def refuse(request: Any) -> None:
+        await request.reply(400, {"error": "invalid_grant"})
+
+    async with protected_server() as server:
+        await shell.log_in(server, server.url)
+        server.revoke_tokens()
+        server.handle["/token"] = refuse
+        assert (await shell.run("tools", server.url))[0] == NEEDS_LOGIN
+        _, out, _ = await shell.run("whoami", server.url)
+        assert f"expires   ended by the authorization server; run `hubbub login {server.url}`" in out
+        _, out, _ = await shell.run("doctor", "--json")
+        (check,) = json.loads(out)["logins"]
+        assert not check["ok"]
+        assert check["detail"].endswith(", ended")
 
 
 async def test_a_refused_api_key_is_explained_by_the_server(shell: Shell) -> None:

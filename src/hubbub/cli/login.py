@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hubbub.cli.client_runner import run
 from hubbub.cli.options import read_variable
 from hubbub.cli.output import write_json, write_lines
+from hubbub.cli.replaced_login import replace_login
 from hubbub.cli.stored_logins import (
     auth_settings,
     describe_login,
@@ -25,6 +26,7 @@ from hubbub.settings import Secret
 
 if TYPE_CHECKING:
     from hubbub.client.config import ServerConfig
+    from hubbub.oauth.client.browser_login import BrowserLogin
     from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
@@ -117,7 +119,7 @@ def command(
     )
     store = FileCredentialStore()
     settings = replace(settings, store=store, redirect_handler=handler)
-    return run(_log_in(server, settings, store, has_secret=secret_variable is not None, as_json=as_json))
+    return run(_log_in(server, settings, store, handler, has_secret=secret_variable is not None, as_json=as_json))
 
 
 def _refuse_login_flags(given: dict[str, Any]) -> None:
@@ -141,13 +143,17 @@ async def _read_line() -> str | None:
 
 
 async def _log_in(
-    server: ServerConfig, settings: OAuth, store: FileCredentialStore, *, has_secret: bool, as_json: bool
+    server: ServerConfig,
+    settings: OAuth,
+    store: FileCredentialStore,
+    handler: BrowserLogin,
+    *,
+    has_secret: bool,
+    as_json: bool,
 ) -> int:
-    from hubbub.oauth.client.authorizer import OAuthAuthorizer
-
     client = make_oauth_client(server, settings)
     await store.kind()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
-    credentials = await OAuthAuthorizer(client).log_in(await _ask_challenge(server, client))
+    credentials = await replace_login(client, store, handler, await _ask_challenge(server, client))
     key = client.key(credentials.issuer)
     if has_secret and isinstance(settings.client_secret, Secret):
         # Without it, other commands could not refresh the tokens.

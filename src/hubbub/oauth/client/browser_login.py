@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import os
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -76,6 +77,8 @@ class BrowserLogin:
         self._redirect_uri = redirect_uri or DEFAULT_REDIRECT_URI
         self._opens_browser = opens_browser
         self._read_line = read_line
+        self.registered_uris: Sequence[str] = ()
+        """Redirect URIs of an earlier registration, which is used again if the port of one is free."""
         parts = urlsplit(self._redirect_uri)
         self._has_listener = parts.scheme == "http" and parts.hostname in _LISTENER_HOSTS
         if not self._has_listener and read_line is None:
@@ -89,12 +92,8 @@ class BrowserLogin:
         if not self._has_listener:
             yield _Receiver(self, self._redirect_uri)
             return
-        parts = urlsplit(self._redirect_uri)
-        try:
-            listener = listen(_ADDRESS, parts.port or 0)
-        except SettingsError as error:
-            raise AuthorizationFailed(f"The redirect cannot be received: {error.message}") from None
-        receiver = _Receiver(self, _with_port(self._redirect_uri, listener))
+        listener = self._listen()
+        receiver = _Receiver(self, _with_port(self._redirect_uri, listener.getsockname()[1]))
         server = _make_server(receiver)
         task = asyncio.create_task(server.serve(listener))
         try:
@@ -102,6 +101,23 @@ class BrowserLogin:
         finally:
             server.stop()
             await asyncio.wait([task])
+
+    def _listen(self) -> socket.socket:
+        """Listen for the redirect: at a port that is registered already, if one is free.
+
+        Raises: AuthorizationFailed.
+        """
+        port = urlsplit(self._redirect_uri).port
+        if port is None:
+            for uri in self.registered_uris:
+                known_port = urlsplit(uri).port
+                if known_port is not None and _with_port(self._redirect_uri, known_port) == uri:
+                    with contextlib.suppress(SettingsError):
+                        return listen(_ADDRESS, known_port)
+        try:
+            return listen(_ADDRESS, port or 0)
+        except SettingsError as error:
+            raise AuthorizationFailed(f"The redirect cannot be received: {error.message}") from None
 
     async def show_page(self, url: str, redirect: asyncio.Future[str], accept: Callable[[str], bool]) -> str:
         """Show the page at a URL; return the redirect, from the listener or from the terminal."""
@@ -194,10 +210,9 @@ def _open_browser(url: str) -> None:
         return  # The URL is shown too.
 
 
-def _with_port(redirect_uri: str, listener: socket.socket) -> str:
+def _with_port(redirect_uri: str, port: int) -> str:
     """Return the redirect URI with the port of the listener, which may differ (RFC 8252, 7.3)."""
     parts = urlsplit(redirect_uri)
-    port = listener.getsockname()[1]
     return urlunsplit((parts.scheme, f"{parts.hostname}:{port}", parts.path or "/", parts.query, ""))
 
 

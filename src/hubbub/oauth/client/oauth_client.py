@@ -138,6 +138,7 @@ class OAuthClient:
             registration=pending.registration,
             access_token="",
             scopes=pending.scopes,
+            requested_scopes=pending.scopes,
             resource=pending.resource,
             token_endpoint=pending.token_endpoint,
             revocation_endpoint=pending.revocation_endpoint,
