@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hubbub.net.response import HttpResponse
     from hubbub.net.websocket import WebSocket
 
+UNREACHABLE: Final = "The server cannot be reached: "
+"""The start of the message where no connection was made."""
 _UNKNOWN_CA_CODES: Final = (18, 19, 20, 21)
 """OpenSSL's X509_V_ERR codes for a chain that ends at no trusted certificate."""
 _PLAIN_ANSWERS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE", "HTTP_REQUEST")
@@ -208,9 +210,9 @@ def _connection_error(error: Exception) -> TransportError:
         return EgressRefused(_REFUSED_MESSAGE, can_be_allowed=not isinstance(error, _ForbiddenAddress))
     if tls_problem := _describe_tls(error):
         # Its own text says what to do: `data` lets the command line leave out its general advice.
-        reason = f"The server cannot be reached: {tls_problem}"
+        reason = f"{UNREACHABLE}{tls_problem}"
         return ConnectionFailed(reason, {"tls": tls_problem}, may_have_executed=False)
-    return ConnectionFailed(f"The server cannot be reached: {_describe(error)}", may_have_executed=False)
+    return ConnectionFailed(f"{UNREACHABLE}{_describe(error)}", may_have_executed=False)
 
 
 def _describe_tls(error: Exception) -> str | None:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from hubbub.errors import TransportError
-from hubbub.net.client import HttpClient
+from hubbub.net.client import UNREACHABLE, HttpClient
 from hubbub.net.egress import ANY_ADDRESS, EgressPolicy, egress_policy
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth import limits
@@ -86,7 +86,8 @@ class DocumentClient:
                     response.header("WWW-Authenticate"),
                 )
         except TransportError as error:
-            raise OAuthError(f"{shown} cannot be reached: {error.message}") from error
+            reason = error.message.removeprefix(UNREACHABLE)
+            raise OAuthError(f"{shown} cannot be reached: {reason}") from error
         except TimeoutError as error:
             raise OAuthError(f"{shown} did not answer within {limits.REQUEST_TIMEOUT_S:g} s; try again") from error
         finally:
