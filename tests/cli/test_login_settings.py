@@ -239,6 +239,29 @@ async def test_a_login_that_the_authorization_server_has_ended_is_shown_as_ended
         assert check["detail"].endswith(", ended")
 
 
+async def test_an_unusable_keyring_is_found_before_the_login(shell: Shell) -> None:
+    shell.environ |= {"HUBBUB_CREDENTIALS": "keyring", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    async with protected_server() as server:
+        code, _, error = await shell.run("login", server.url)
+        assert code == 2
+        assert "set HUBBUB_CREDENTIALS=file" in error
+        assert server.registrations == []
+
+
+async def test_a_name_that_is_not_in_the_settings_cannot_log_in(shell: Shell) -> None:
+    for command in ("login", "whoami", "logout"):
+        code, _, error = await shell.run(command, "demmo")
+        assert code == 2
+        assert "unknown server 'demmo' (give the URL of a server, or the name of [servers.NAME]" in error
+        assert "did you mean" not in error
+
+
+async def test_consent_pages_name_the_command_line(shell: Shell) -> None:
+    async with protected_server() as server:
+        await shell.log_in(server, server.url)
+        assert server.registrations[0]["client_name"] == "Hubbub command line"
+
+
 async def test_a_refused_api_key_is_explained_by_the_server(shell: Shell) -> None:
     async def refuse(request: Any) -> None:
         text = f"This API key is unknown: {request.headers['x-api-key']}"

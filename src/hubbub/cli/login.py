@@ -53,6 +53,8 @@ keeps the tokens, and sends them with your calls only.
 
 Exits with 2 for wrong usage, 3 if a server cannot be reached or refuses the login.
 """
+_CLIENT_NAME: Final = "Hubbub command line"
+"""Shown on consent pages; "Hubbub" alone could be the server that asks."""
 _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
@@ -118,7 +120,7 @@ def command(
         read_line=_read_line if is_interactive() else None,
     )
     store = FileCredentialStore()
-    settings = replace(settings, store=store, redirect_handler=handler)
+    settings = replace(settings, store=store, redirect_handler=handler, client_name=_CLIENT_NAME)
     return run(_log_in(server, settings, store, handler, has_secret=secret_variable is not None, as_json=as_json))
 
 
@@ -152,7 +154,7 @@ async def _log_in(
     as_json: bool,
 ) -> int:
     client = make_oauth_client(server, settings)
-    await store.kind()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
+    await store.check()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
     credentials = await replace_login(client, store, handler, await _ask_challenge(server, client))
     key = client.key(credentials.issuer)
     if has_secret and isinstance(settings.client_secret, Secret):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from hubbub.cli.options import read_variable
-from hubbub.cli.target import TargetOptions, resolve_target
+from hubbub.cli.target import TargetOptions, UnknownServer, resolve_target
 from hubbub.errors import SecretUnavailable, SettingsError
+from hubbub.settings import format_suggestion
 from hubbub.settings.secret import Secret, SecretTemplate
 
 if TYPE_CHECKING:
@@ -67,7 +68,13 @@ def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:
 
     Raises: SettingsError.
     """
-    config = resolve_target(target, options)
+    try:
+        config = resolve_target(target, options)
+    except UnknownServer as error:
+        raise SettingsError(
+            f"unknown server {target!r} (give the URL of a server, or the name of [servers.NAME] in hubbub.toml)"
+            f"{format_suggestion(target, error.sections)}"
+        ) from None
     if not config.is_remote:
         raise SettingsError(
             f"{target!r} is not a server with a URL, so it has no login; give a URL, or the name of a server with one"

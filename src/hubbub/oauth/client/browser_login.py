@@ -36,7 +36,15 @@ ReadLine = Callable[[], Awaitable[str | None]]
 
 _ADDRESS: Final = "127.0.0.1"
 _LISTENER_HOSTS: Final = (_ADDRESS, "localhost")
-_STYLE: Final = "body{font:1.1rem/1.5 system-ui,sans-serif;margin:20vh auto;max-width:34rem;padding:0 1rem}"
+_STYLE: Final = (  # as the pages of the authorization server have it
+    ":root{color-scheme:light dark;--page:#f3f4f6;--card:#fff;--text:#15181e;--line:#dcdfe5}"
+    "@media(prefers-color-scheme:dark){:root{--page:#101216;--card:#191c22;--text:#eceef2;--line:#30353f}}"
+    "*{box-sizing:border-box}"
+    "body{margin:0;min-height:100vh;display:flex;align-items:center;justify-content:center;padding:.75rem;"
+    'background:var(--page);color:var(--text);font:1rem/1.5 system-ui,"Segoe UI",Roboto,sans-serif}'
+    "main{width:100%;max-width:32rem;padding:1rem 1.5rem;background:var(--card);border:1px solid var(--line);"
+    "border-radius:.75rem}h1{margin:0 0 .625rem;font-size:1.25rem;line-height:1.25}p{margin:0 0 .75rem}"
+)
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _HEADERS: Final = (
     (b"content-security-policy", (
@@ -47,11 +55,14 @@ _HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )  # fmt: skip
+_PASTED_AROUND: Final = " \t\r\n'\"`<>"
+"""What may surround a pasted address."""
 _RECEIVED: Final = (
     "Almost done",
     "Hubbub has received the login. You can close this page; the terminal shows the result.",
 )
 _REFUSED: Final = ("Login refused", "The authorization server refused the login. The terminal shows the reason.")
+_CANCELLED: Final = ("Login cancelled", "You cancelled the login. You can close this page.")
 _UNKNOWN: Final = (
     "Unknown login",
     "This page does not belong to a login that Hubbub waits for. Start the login again.",
@@ -115,7 +126,7 @@ class BrowserLogin:
                     with contextlib.suppress(SettingsError):
                         return listen(_ADDRESS, known_port)
         try:
-            return listen(_ADDRESS, port or 0)
+            return listen(_ADDRESS, port or 0, option="redirect URI")
         except SettingsError as error:
             raise AuthorizationFailed(f"The redirect cannot be received: {error.message}") from None
 
@@ -143,8 +154,10 @@ class BrowserLogin:
         for _ in range(limits.PASTED_LINES):
             line = await read_line()
             if line is None:
+                if self._has_listener:
+                    self._show("The input has ended; the login can still be completed in a browser on this machine.")
                 break
-            text = line.strip()
+            text = line.strip(_PASTED_AROUND)
             if not text:
                 continue
             if accept(text):
@@ -225,7 +238,8 @@ def _make_server(receiver: _Receiver) -> HttpServer:
         elif not receiver.accept(f"{receiver.redirect_uri.partition('?')[0]}?{exchange.query}"):
             await _respond(exchange, 400, _UNKNOWN)
         else:
-            await _respond(exchange, 200, _REFUSED if _first(exchange.query, "error") else _RECEIVED)
+            error = _first(exchange.query, "error")
+            await _respond(exchange, 200, _CANCELLED if error == "access_denied" else _REFUSED if error else _RECEIVED)
 
     async def refuse_websocket(exchange: WebSocketExchange) -> None:
         await exchange.refuse(Refusal(404, "This port receives the redirect of a login"))
@@ -248,8 +262,9 @@ def _make_server(receiver: _Receiver) -> HttpServer:
 def _respond(exchange: HttpExchange, status: int, page: tuple[str, str]) -> Awaitable[None]:
     title, text = page
     body = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title} - Hubbub</title>'
-        f"<style>{_STYLE}</style><h1>{title}</h1><p>{text}</p></html>"
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title} - Hubbub</title><style>{_STYLE}</style><main><h1>{title}</h1><p>{text}</p></main></html>"
     )
     return exchange.respond(status, body.encode(), _HEADERS, content_type=b"text/html; charset=utf-8")
 
