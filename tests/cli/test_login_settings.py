@@ -201,6 +201,36 @@ async def test_a_new_login_uses_the_same_client_and_ends_the_previous_grant(shel
         assert code == 0, error
 
 
+async def test_a_new_login_that_ends_with_the_previous_grant_is_repeated(shell: Shell) -> None:
+    async def revoke_all(request: Any) -> None:
+        server.revoke_tokens()
+        server.handle["/token"] = refuse_once
+        await request.reply(200)
+
+    async def refuse_once(request: Any) -> None:
+        del server.handle["/token"]
+        await request.reply(400, {"error": "invalid_grant"})
+
+    async with protected_server() as server:
+        await shell.log_in(server, server.url)
+        server.handle["/revoke"] = revoke_all
+        async with shell.start("login", server.url, "--no-browser") as process:
+            assert process.stderr is not None
+            logins, shown = 0, ""
+            while logins < 2:
+                line = (await process.stderr.readline()).decode()
+                assert line, shown
+                shown += line
+                if found := URL.search(line):
+                    logins += 1
+                    await asyncio.to_thread(ScriptedBrowser().visit, await server.log_in(found[0]))
+            out, _ = await process.communicate()
+        assert "log in once more" in shown
+        assert b"Logged in" in out
+        code, _, error = await shell.run("tools", server.url)
+        assert code == 0, error
+
+
 async def test_a_client_without_the_requested_scope_is_registered_again(shell: Shell) -> None:
     async with protected_server() as server:
         server.resource["scopes_supported"] = ["read"]
