@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from hubbub.errors import SettingsError
 from hubbub.governance.audit_events import (
     JOURNAL_EXPIRED,
     JOURNAL_RECOVERED,
@@ -92,7 +93,7 @@ class SegmentWriter:
         """Lock the folder, create it if it is missing, and find the end of the chain.
 
         Raises:
-            SettingsError: another process writes to it.
+            SettingsError: another process writes to it, or the name of the node cannot be read.
             OSError
         """
         make_private_folder(self._folder)
@@ -192,7 +193,7 @@ class SegmentWriter:
                 rest = rest[os.write(descriptor, rest) :]
             if self._is_synced:
                 sync_data(descriptor)
-        except OSError:
+        except Exception:
             self._cut_off(descriptor)
             raise
         self._size += len(data)
@@ -326,7 +327,10 @@ def _read_seal(path: Path) -> Link | None:
 
 
 def _read_or_create_node(folder: Path, name: str) -> str:
-    """Return the name of the node: unique, so that records of two journals can be stored in one database."""
+    """Return the name of the node: unique, so that records of two journals can be stored in one database.
+
+    Raises: SettingsError, OSError.
+    """
     path = folder / NODE_FILE
     try:
         with path.open(encoding="utf-8") as file:
@@ -335,6 +339,11 @@ def _read_or_create_node(folder: Path, name: str) -> str:
             return found
     except FileNotFoundError:
         pass
+    except UnicodeDecodeError:
+        raise SettingsError(
+            f"{path} is not text: write the name of the node into it, which is in every record, or delete it to get "
+            "a new name"
+        ) from None
     name = name or f"{socket.gethostname()}-{secrets.token_hex(4)}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
