@@ -7,6 +7,7 @@ A call runs only after its decision is in the journal. Each part is optional, ex
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
@@ -122,17 +123,25 @@ class Governor:
             raise await self._refuse(call, action, target, error)
         event: AuditEvent | None = None
         approval: ApprovalRequest | None = None
+        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
         decision = self._engine.decide(call.caller.principal, action, target)
         if decision.effect != "allow":
+            if decision.effect == "confirm" and tenant_calls is not None and (busy := tenant_calls.check(tenant)):
+                # Nothing is awaited between this and `acquire` if the queue has an approval, so none is lost.
+                raise await self._refuse(call, action, target, busy)
             event, approval = await self._confirm(call, action, target, shown_as)
         elif self._journal is not None:
             event = self._make_event("decision", call, action, target, decision, shown_as)
-        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
         if tenant_calls is not None and (busy := tenant_calls.acquire(tenant)) is not None:
+            self._record_unmade(event, approval, busy)
             raise await self._refuse(call, action, target, busy)
         try:
             if self._journal is not None and event is not None:
-                await self._journal.record(event)
+                try:
+                    await self._journal.record(event)
+                except BaseException as failure:
+                    self._record_unmade(event, approval, failure)
+                    raise
             elif approval is None:
                 return await request(call)
             return await self._request(call, event, approval, request)
@@ -223,6 +232,12 @@ class Governor:
             outcome = "tool_error" if is_failed_tool(reply) else "ok"
             journal.record_later(make_end_event(event, started, outcome, size=size))
         return reply
+
+    def _record_unmade(self, event: AuditEvent | None, approval: ApprovalRequest | None, error: BaseException) -> None:
+        """Record the end of a call that was not made although its decision is recorded, or its approval was used."""
+        if event is not None and (approval is not None or isinstance(error, asyncio.CancelledError)):
+            outcome = "refused" if isinstance(error, HubbubError) else find_outcome(error)
+            self.record_event(make_end_event(event, perf_counter(), outcome, error=error))
 
     async def _record_decision(
         self, call: Call, action: Action, target: Target, decision: PolicyDecision
