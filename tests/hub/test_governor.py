@@ -15,7 +15,7 @@ from hubbub import Principal, Server
 from hubbub.governance.audit_events import AuditRecord
 from hubbub.governance.journal_reader import read_records
 from hubbub.governance.journal_verification import verify
-from hubbub.governance.repeated_denials import MAX_COUNTED_DENIALS
+from hubbub.governance.repeated_denials import MAX_RECORDED_TARGETS
 
 HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
@@ -309,12 +309,25 @@ def denials(folder: Path) -> list[tuple[str, Any]]:
     return [(record.tool, (record.facts or {}).get("repeated", 0)) for record in found]
 
 
-async def test_a_flood_of_different_denied_names_counts_a_bounded_number_of_them(tmp_path: Path) -> None:
+@each_era
+async def test_of_a_flood_of_different_denied_names_the_first_are_recorded_and_the_others_counted(
+    tmp_path: Path, dialect: str
+) -> None:
     hub = governed_hub(library(), folder=tmp_path, policy={"rules": [{"effect": "deny", "tools": ["page://*"]}]})
-    uris = [f"page://library/{number}" for number in range(MAX_COUNTED_DENIALS + 10)]
-    async with connect(hub, user("blue"), MODERN) as ada:
+    uris = [f"page://library/{number}" for number in range(MAX_RECORDED_TARGETS + 300)]
+    async with connect(hub, user("blue"), dialect) as ada:
         for uri in (*uris, uris[-1], uris[0]):
             await ada.error("resources/read", {"uri": uri})
-    found = [(record.tool, record.facts) for record in journal(tmp_path, "decision")]
-    assert [tool for tool, facts in found if facts is None] == [*uris, uris[0]]  # it was forgotten
-    assert [(tool, facts) for tool, facts in found if facts] == [(uris[-1], {"repeated": 1})]
+        async with connect_raw_client(hub.main_front, dialect, {}, principal=user("blue", "bob"), scope="bob") as bob:
+            await bob.error("resources/read", {"uri": uris[-1]})
+        await advance_and_settle(1.1)
+        await ada.error("resources/read", {"uri": uris[-1]})  # a first one again
+    found = journal(tmp_path, "decision")
+    assert [record.tool for record in found if record.facts is None] == [
+        *uris[:MAX_RECORDED_TARGETS], uris[-1], uris[-1],
+    ]  # fmt: skip
+    counts = [(record.user, record.tool, record.facts) for record in found if record.facts]
+    assert sorted(counts) == [("ada", "", {"others": 301}), ("ada", uris[0], {"repeated": 1})]
+    (others,) = [record for record in found if record.facts == {"others": 301}]
+    assert (others.action, others.kind, others.server, others.call) == ("read", "resource", "library", "")
+    assert others.decision == found[0].decision
