@@ -34,10 +34,10 @@ from hubbub.governance.segments import (
     NODE_FILE,
     Link,
     Segment,
-    decode_valid_link,
     find_last_link,
     list_segments,
     read_lines,
+    read_seal,
     segment_path,
 )
 from hubbub.settings.folders import make_private_folder, sync_folder
@@ -48,8 +48,6 @@ logger = logging.getLogger("hubbub.audit")
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _DAY: Final = len("2026-01-01")
 _NODE_BYTES: Final = 256
-_SEAL_BYTES: Final = 64 * 1024
-"""Where the last record of a sealed segment is found, from its end; a seal is shorter."""
 sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)  # Windows has only the other.
 
 
@@ -146,7 +144,7 @@ class SegmentWriter:
         segments = list_segments(self._folder)
         expired: list[Segment] = []
         for segment in segments:
-            seal = None if segment.path == self._path else _read_seal(segment.path)
+            seal = None if segment.path == self._path else read_seal(segment.path)
             if seal is None or seal.ts >= before or (up_to_seq is not None and segment.first_seq > up_to_seq):
                 break
             expired.append(segment)
@@ -314,16 +312,6 @@ class SegmentWriter:
         logger.warning("audit_journal_recovered", extra={"file": aside.name, "bytes": torn})
         facts: dict[str, Fact] = {"file": aside.name, "bytes": torn}
         self._recovered.append(AuditEvent(event=JOURNAL_RECOVERED, facts=facts))
-
-
-def _read_seal(path: Path) -> Link | None:
-    """Return the last record of a segment if it seals it."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(0, size - _SEAL_BYTES))
-        lines = file.read(_SEAL_BYTES).splitlines(keepends=True)
-    link = decode_valid_link(lines[-1]) if lines else None
-    return link if link is not None and link.event == JOURNAL_SEALED else None
 
 
 def _read_or_create_node(folder: Path, name: str) -> str:
