@@ -209,7 +209,7 @@ def _read_last(folder: Path, wanted: Filter, limit: int, *, as_lines: bool) -> R
     if is_limited and not start:
         hint = (
             f"Only the last {MAX_READ_BYTES} bytes of the journal were read. For earlier records, use "
-            "hub.audit.search, with `since` to skip earlier days"
+            "hub.audit.search (hubbub audit search), with `since` to skip earlier days"
         )
     return _describe(last, next_seq, is_complete=not (start or is_limited), as_lines=as_lines, hint=hint)
 
