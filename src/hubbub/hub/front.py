@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
-from hubbub.governance.decision import Target
+from hubbub.governance.decision import Target, TargetKind
 from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
 from hubbub.hub.catalog import Catalog, CatalogView, Item
 from hubbub.hub.config import CALL, CONNECT, SEARCH
@@ -300,6 +300,22 @@ class Front(Server, IdentifiesPeople):
             if shown.has_server(id) and upstream.snapshot.revision is None
         ]
         return f"these servers are not connected: {', '.join(unknown)}" if unknown else ""
+
+    def find_target(self, kind: TargetKind, name: str) -> Target | None:
+        """Find what has this name or URI for a caller who may see everything; None if there is nothing."""
+        shown = self.catalog_view
+        if kind == "tool":
+            item, tool = shown.find_tool(name), self.tools.find(name)
+            if item is None and tool is not None:
+                return builtin_target(tool)
+        elif kind == "prompt":
+            item = shown.find_prompt(name)
+        else:
+            item = shown.templates.get(name) if kind == "template" else None
+            if item is None:
+                found = self.locate_resource(name)
+                return None if found is None else Target("resource", found.server, found.uri)
+        return None if item is None else item.target
 
     def locate_resource(self, uri: str, caller: Caller | None = None) -> ResourceLocation | None:
         """Find the upstream of a resource that this caller may see, and its URI there; None if it is not known."""
