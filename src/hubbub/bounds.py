@@ -100,7 +100,7 @@ URI_DECODINGS: Final = 4
 
 # -- shares of common resources --------------------------------------------------
 SHARE_OF_FREE: Final = 7
-"""One caller may hold this many times what is still free: seven eighths of all if it is the only one."""
+"""One caller, or all of a tenant together, may hold this many times what is free: seven eighths if it is alone."""
 
 # -- HTTP ----------------------------------------------------------------------
 BODY_TIMEOUT_S: Final = 30.0
