@@ -310,6 +310,8 @@ UPSTREAM_QUEUED_CALLS: Final = 256
 """Calls that wait for one of those."""
 UPSTREAM_SESSIONS: Final = 8
 """Sessions with one upstream besides its first: one for each client that can receive its requests at the same time."""
+UPSTREAM_WATCHED_RESOURCES: Final = 10_000
+"""Resources of one upstream that callers watch, counted once for each principal."""
 UNANSWERED_INPUT_MAX_S: Final = 30.0
 """How long an input request may stay unanswered before its session is given to a waiting call, if no other is free."""
 UPSTREAM_SESSION_IDLE_S: Final = 300.0

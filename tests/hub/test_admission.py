@@ -43,6 +43,13 @@ async def test_a_full_queue_refuses_calls() -> None:
     await waiting
 
 
+def test_many_principals_of_one_tenant_leave_slots_for_others() -> None:
+    slots = CallLimiter("calls", 64, 256)
+    taken = [slots.acquire_nowait(f"acme/user{number}#key") for number in range(64)]
+    assert taken.count(True) == 56
+    assert slots.acquire_nowait("beta/ann#key")
+
+
 async def test_queued_calls_end_at_their_deadline_or_when_cancelled() -> None:
     slots = CallLimiter("calls", 1, 10)
     await slots.acquire(far_deadline())
