@@ -361,7 +361,7 @@ RESULT_BYTES: Final = 256 * 1024
 RESULT_TTL_S: Final = 3600.0
 """How long such a link can be followed."""
 RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
-"""Results kept for such links; when full, the oldest of the caller with the most is dropped."""
+"""Results kept for such links; when full, the tenant or caller with the most loses its oldest."""
 STORED_RESULTS: Final = 256
 """Number of results kept for such links."""
 PREVIEW_BYTES: Final = 4096
