@@ -67,6 +67,10 @@ class Shares:
         tenant = tenant_of(owner)
         return self._held_by_tenant.get(tenant, 0) if tenant else held, held
 
+    def find_largest(self) -> str:
+        """The owner with the most in the tenant with the most; not of an empty table."""
+        return max(self._held, key=self.usage)
+
     def fair_share(self, owner: str) -> float:
         """How much each tenant had if all that hold something, and that of this owner, held equally much."""
         return self.limit / len({tenant_of(name) or name for name in (*self._held, owner)})

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from hubbub import Overloaded
-from hubbub.hub.admission import Breaker, CallLimiter
+from hubbub import Caller, Overloaded, Principal, bounds
+from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.pack.http import Backoff
+from hubbub.protocol.revisions import NEWEST_MODERN
 
 
 def far_deadline() -> float:
@@ -210,3 +211,17 @@ def test_allow_trial_admits_one_call_at_once() -> None:
     breaker.allow_trial()
     assert breaker.admit()
     assert not breaker.admit()
+
+
+def test_breakers_of_a_tenant_with_many_users_replace_each_other() -> None:
+    def caller(tenant: str, user: str) -> Caller:
+        return Caller(revision=NEWEST_MODERN, principal=Principal(f"{tenant}/{user}#key", tenant=tenant, user=user))
+
+    breakers = Breakers(1)
+    for who in (caller("beta", "ann"), caller("acme", "first"), caller("acme", "last")):
+        breakers.get(who).record_failure("timeout")
+    for number in range(bounds.UPSTREAM_QUEUED_CALLS - 2):
+        breakers.get(caller("acme", str(number)))
+    assert not breakers.get(caller("beta", "ann")).is_closed
+    assert not breakers.get(caller("acme", "last")).is_closed
+    assert breakers.get(caller("acme", "first")).is_closed
