@@ -341,7 +341,7 @@ MIN_NAME_CHARACTERS: Final = 16
 HUB_SEARCH_TOOLS: Final = 50
 """Tools of a view up to which no search tool is offered."""
 HUB_CACHED_SCOPE_SETS: Final = 64
-"""Sets of scopes for which one view keeps encoded lists; with more, all of them are dropped first."""
+"""Groups of callers for whom one view keeps lists and the search index; the least recently used are dropped first."""
 HUB_SEARCH_RESULTS: Final = 50
 """Tools that one search may return."""
 HUB_LISTED_TOOL_NAMES: Final = 200
