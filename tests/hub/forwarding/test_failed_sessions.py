@@ -91,6 +91,7 @@ async def test_a_program_that_exits_at_its_second_start_leaves_no_folder(records
         assert upstream.sessions() == []
 
 
+@pytest.mark.requirement("I3")
 async def test_a_session_that_cannot_watch_its_resources_leaves_no_process(records: Path) -> None:
     ann = member("acme", "ann")
     async with open_upstream(program(records, "second"), timeout_s=100) as upstream:
@@ -148,6 +149,7 @@ class _FailingCloseTransport(FakeTransport):
         raise ValueError("cannot be closed")
 
 
+@pytest.mark.requirement("L5")
 async def test_a_session_that_cannot_be_closed_is_ended_anyway() -> None:
     ended: list[UpstreamSession] = []
 
@@ -172,6 +174,7 @@ async def test_a_session_that_cannot_be_closed_is_ended_anyway() -> None:
     await pool.close()
 
 
+@pytest.mark.requirement("L5")
 async def test_sessions_end_in_time_although_that_cannot_be_recorded(caplog: pytest.LogCaptureFixture) -> None:
     def refuse(event: str, *_: object) -> None:
         if event != "session.open":

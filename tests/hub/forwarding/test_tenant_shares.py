@@ -14,6 +14,7 @@ from hubbub import InvalidParams, bounds
 from hubbub.hub.remote import RemoteUpstream
 from hubbub.settings.governance import TenantSettings
 
+pytestmark = pytest.mark.requirement("I4")
 TENANTS = [TenantSettings(name=name, max_sessions=99, max_processes=99) for name in ("acme", "beta", "cell")]
 
 
