@@ -100,7 +100,7 @@ URI_DECODINGS: Final = 4
 
 # -- shares of common resources --------------------------------------------------
 SHARE_OF_FREE: Final = 7
-"""One caller may hold this many times what is still free: seven eighths of all if it is the only one."""
+"""One caller, or all of a tenant together, may hold this many times what is free: seven eighths if it is alone."""
 
 # -- HTTP ----------------------------------------------------------------------
 BODY_TIMEOUT_S: Final = 30.0
@@ -310,6 +310,8 @@ UPSTREAM_QUEUED_CALLS: Final = 256
 """Calls that wait for one of those."""
 UPSTREAM_SESSIONS: Final = 8
 """Sessions with one upstream besides its first: one for each client that can receive its requests at the same time."""
+UPSTREAM_WATCHED_RESOURCES: Final = 10_000
+"""Resources of one upstream that callers watch, counted once for each principal."""
 UNANSWERED_INPUT_MAX_S: Final = 30.0
 """How long an input request may stay unanswered before its session is given to a waiting call, if no other is free."""
 UPSTREAM_SESSION_IDLE_S: Final = 300.0
@@ -339,7 +341,7 @@ MIN_NAME_CHARACTERS: Final = 16
 HUB_SEARCH_TOOLS: Final = 50
 """Tools of a view up to which no search tool is offered."""
 HUB_CACHED_SCOPE_SETS: Final = 64
-"""Sets of scopes for which one view keeps encoded lists; with more, all of them are dropped first."""
+"""Groups of callers for whom one view keeps lists and the search index; the least recently used are dropped first."""
 HUB_SEARCH_RESULTS: Final = 50
 """Tools that one search may return."""
 HUB_LISTED_TOOL_NAMES: Final = 200
@@ -359,7 +361,7 @@ RESULT_BYTES: Final = 256 * 1024
 RESULT_TTL_S: Final = 3600.0
 """How long such a link can be followed."""
 RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
-"""Results kept for such links; when full, the oldest of the caller with the most is dropped."""
+"""Results kept for such links; when full, the tenant or caller with the most loses its oldest."""
 STORED_RESULTS: Final = 256
 """Number of results kept for such links."""
 PREVIEW_BYTES: Final = 4096

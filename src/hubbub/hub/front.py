@@ -6,7 +6,7 @@ registered here as on any server.
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -55,7 +55,8 @@ class Front(Server, IdentifiesPeople):
         self.hub = hub
         self.view_name = view_name
         self._catalog: Catalog | None = None
-        self._visible_by_group: dict[Hashable, VisibleItems] = {}
+        self._visible_by_group: OrderedDict[Hashable, VisibleItems] = OrderedDict()
+        """By what callers with the same lists have in common; the least recently used first."""
         self._builtins: dict[str, dict[str, Item]] | None = None
         self.broadcaster.on_remove = self._on_client_left
         if not view_name:
@@ -109,11 +110,14 @@ class Front(Server, IdentifiesPeople):
         if self._catalog is not catalog:
             self._visible_by_group.clear()
             self._catalog = catalog
-        visible = self._visible_by_group.get(group)
-        if visible is None:
-            if len(self._visible_by_group) >= bounds.HUB_CACHED_SCOPE_SETS:
-                self._visible_by_group.clear()
-            visible = self._visible_by_group[group] = self._select_visible(catalog, held_scopes, principal)
+        cached = self._visible_by_group
+        visible = cached.get(group)
+        if visible is not None:
+            cached.move_to_end(group)
+            return visible
+        while len(cached) >= bounds.HUB_CACHED_SCOPE_SETS:
+            cached.popitem(last=False)
+        visible = cached[group] = self._select_visible(catalog, held_scopes, principal)
         return visible
 
     def _permits_resource(self, server: str, uri: str, caller: Caller | None) -> bool:
