@@ -8,13 +8,13 @@ import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus, urlsplit
 
 from hubbub.errors import ConnectionClosed, HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
+from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof, VerifiedProof
 from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
@@ -56,6 +56,7 @@ REVOKE_PATH: Final = "/oauth/revoke"
 JWKS_PATH: Final = "/oauth/jwks"
 _CACHED: Final = ((b"cache-control", b"public, max-age=300"),)
 _HOUR_S: Final = 3600
+_OK: Final = 200
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
 logger = logging.getLogger("hubbub.oauth")
@@ -314,16 +315,32 @@ class FrontDoor:
     async def _serve_token(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door.grants import answer_token_request
 
-        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
-            return await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+        async def answer(form: Parameters, headers: Mapping[str, str], client: Client | None) -> TokenResponse:
+            proof = self._verify_proof(exchange) if client is not None else None
+            if (
+                self._provider_logins is not None
+                and first(form, "grant_type") == "refresh_token"
+                and client is not None
+            ):
+                ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
+                self.tokens.add_ended(ended)
+            make = await self._prepare(client, "" if proof is None else proof.key_thumbprint)
+            response = await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+            if proof is not None and response.status == _OK:
+                # Proofs of refused requests are not remembered, because any client can send these. Two requests at
+                # the same time could use one proof, but each needs a code or refresh token of its own.
+                with suppress(InvalidProof):
+                    self._proofs.remember(proof)
+            return response
 
         await self._serve_form(exchange, answer)
 
     async def _serve_revocation(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door.grants import answer_revocation_request
 
-        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
+        async def answer(form: Parameters, headers: Mapping[str, str], client: Client | None) -> TokenResponse:
             grant_id = await self.tokens.find_grant_id(first(form, "token").encode("utf-8", "replace"))
+            make = await self._prepare(client)
             return await self._database().write(lambda c: answer_revocation_request(make(c), form, headers, grant_id))
 
         await self._serve_form(exchange, answer)
@@ -333,18 +350,9 @@ class FrontDoor:
         try:
             form = await read_form(exchange)
             headers = _client_headers(exchange)
-            jkt = self._check_proof(exchange)
             client_id = first(form, "client_id") or _basic_user(headers)
             client = await self._clients.find(client_id, exchange.client)
-            if (
-                self._provider_logins is not None
-                and first(form, "grant_type") == "refresh_token"
-                and client is not None
-            ):
-                ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
-                self.tokens.add_ended(ended)
-            make = await self._prepare(client, jkt)
-            response = await answer(form, headers, make)
+            response = await answer(form, headers, client)
             self.tokens.add_ended(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
             fields = tuple(field for field in fields if field[0] != b"content-type")
@@ -362,17 +370,17 @@ class FrontDoor:
         except HubbubError as error:
             await self._respond_to_failure(exchange, error)
 
-    def _check_proof(self, exchange: HttpExchange) -> str:
-        """Return the thumbprint of the client's key; empty if it sent no proof.
+    def _verify_proof(self, exchange: HttpExchange) -> VerifiedProof | None:
+        """Verify the DPoP proof of a request; None if it has none.
 
         Raises: InvalidProof.
         """
         proof = exchange.headers.raw(b"dpop")
         if proof is None or not self._config.dpop:
-            return ""
-        return self._proofs.check(proof, method=exchange.method, url=self._config.url(exchange.path))
+            return None
+        return self._proofs.verify(proof, method=exchange.method, url=self._config.url(exchange.path))
 
-    async def _prepare(self, client: Client | None, jkt: str) -> MakeContext:
+    async def _prepare(self, client: Client | None, jkt: str = "") -> MakeContext:
         from hubbub.oauth.front_door.grants import TokenContext
 
         kid, key = await self._keys.current()
@@ -403,7 +411,7 @@ class FrontDoor:
 
 
 MakeContext = Callable[[Any], "TokenContext"]
-Answer = Callable[[Parameters, Mapping[str, str], MakeContext], Awaitable["TokenResponse"]]
+Answer = Callable[[Parameters, Mapping[str, str], Client | None], Awaitable["TokenResponse"]]
 
 
 async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int) -> None:
