@@ -47,7 +47,7 @@ from hubbub.security.verified_tokens import MatchAudience
 if TYPE_CHECKING:
     from hubbub.oauth.front_door.grants import TokenContext, TokenResponse
     from hubbub.oauth.front_door.store import GrantInfo
-    from hubbub.store.sql import Connection, Database
+    from hubbub.store.sql import Database
 
 AUTHORIZE_PATH: Final = "/oauth/authorize"
 TOKEN_PATH: Final = "/oauth/token"
@@ -150,9 +150,12 @@ class FrontDoor:
         """Have the person in front of the browser log in; see `AuthorizationFlow`."""
         await self._flow.start_person_login(exchange, return_to)
 
-    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
-        """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
-        user = self._flow.read_person(exchange, sealed)
+    async def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of the person who logged in with this browser; None: not logged in.
+
+        Raises: StoreFailed.
+        """
+        user = await self._flow.read_person(exchange, sealed)
         return None if user is None else (user.tenant, user.name)
 
     def _page_routes(self, has_provider: bool) -> dict[str, dict[str, Handler]]:
@@ -266,19 +269,14 @@ class FrontDoor:
     async def revoke(self, tenant: str | None = None, user: str | None = None, client_id: str | None = None) -> int:
         """End the grants of a tenant, a user or a client, and ask for consent again; return how many ended.
 
+        Codes, and logins that have not reached the consent, end too. None stands for all.
+
         Raises: StoreFailed.
         """
         from hubbub.oauth.front_door import store
 
         now = self._clock()
-
-        def end(connection: Connection) -> list[str]:
-            store.forget_consents(connection, tenant, user, client_id)
-            found = store.list_grants(connection, tenant, user)
-            grant_ids = [grant.grant_id for grant in found if client_id is None or grant.client_id == client_id]
-            return store.end_grants(connection, grant_ids, now)
-
-        ended = await self._database().write(end)
+        ended = await self._database().write(lambda c: store.revoke(c, tenant, user, client_id, now))
         self.tokens.add_ended(ended)
         return len(ended)
 
