@@ -13,12 +13,12 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from hubbub.errors import TransportError
+from hubbub.errors import EgressRefused, ResponseTooLarge, TransportError
 from hubbub.net.client import HttpClient
 from hubbub.net.egress import ANY_ADDRESS, EgressPolicy, egress_policy
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth import limits
-from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.errors import OAuthError, ServerUnavailable
 from hubbub.oauth.metadata import show_url
 
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -72,7 +72,9 @@ class DocumentClient:
     ) -> DocumentResponse:
         """Send a request and read the response.
 
-        Raises: OAuthError, if no response arrived.
+        Raises:
+            ServerUnavailable: no response arrived.
+            OAuthError: the URL must not be requested, or the response is too large.
         """
         shown = show_url(url)
         http_client = HttpClient(self._egress, rules=self._rules)
@@ -85,10 +87,14 @@ class DocumentClient:
                     response.header("DPoP-Nonce"),
                     response.header("WWW-Authenticate"),
                 )
-        except TransportError as error:
+        except (EgressRefused, ResponseTooLarge) as error:
             raise OAuthError(f"{shown} cannot be reached: {error.message}") from error
+        except TransportError as error:
+            raise ServerUnavailable(f"{shown} cannot be reached: {error.message}") from error
         except TimeoutError as error:
-            raise OAuthError(f"{shown} did not answer within {limits.REQUEST_TIMEOUT_S:g} s; try again") from error
+            raise ServerUnavailable(
+                f"{shown} did not answer within {limits.REQUEST_TIMEOUT_S:g} s; try again"
+            ) from error
         finally:
             await http_client.close()
 

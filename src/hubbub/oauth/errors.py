@@ -1,6 +1,7 @@
 """The errors of OAuth.
 
     OAuthError
+    ├── ServerUnavailable       no answer at the moment; the request can be repeated later
     ├── MetadataError           metadata cannot be read, or contradicts itself
     ├── AuthorizationFailed     the authorization server refused, or its redirect cannot be trusted
     │   └── TokenRequestRefused     its token endpoint answered with an error
@@ -21,6 +22,14 @@ class OAuthError(TransportError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, may_have_executed=False)
+
+
+class ServerUnavailable(OAuthError):
+    """A server does not answer at the moment. The request can be repeated later."""
+
+    def __init__(self, message: str, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = limits.RETRY_AFTER_S if retry_after_s is None else retry_after_s
 
 
 class MetadataError(OAuthError):

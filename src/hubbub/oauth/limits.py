@@ -8,6 +8,8 @@ DOCUMENT_BYTES: Final = 256 * 1024
 """A metadata document, a registration or a response of a token endpoint."""
 REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
+RETRY_AFTER_S: Final = 30
+"""When a request that failed because another server does not answer can be repeated."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
 

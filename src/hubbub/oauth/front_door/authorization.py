@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
-from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.errors import OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
@@ -145,6 +145,10 @@ class AuthorizationFlow:
             client = await self._clients.find(client_id, exchange.client)
         except StoreFailed:
             raise
+        except ServerUnavailable as error:
+            logger.info("oauth_client_unknown", extra={"reason": error.message})
+            problem = f"This server cannot identify the app at the moment: {error.message}. Try again later."
+            raise PageError(problem, status=503) from None
         except OAuthError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
             raise PageError(f"This server could not identify the app: {error.message}.") from None

@@ -15,7 +15,7 @@ from urllib.parse import unquote_plus, urlsplit
 from hubbub.errors import ConnectionClosed, HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof, VerifiedProof
-from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
@@ -25,7 +25,7 @@ from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
-from hubbub.oauth.front_door.provider_logins import ProviderLogins, ProviderUnavailable
+from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Grant
 from hubbub.oauth.front_door.signing_keys import SigningKeys
 from hubbub.oauth.front_door.web import (
@@ -361,8 +361,8 @@ class FrontDoor:
             raise
         except InvalidProof as error:
             await respond_error(exchange, "invalid_dpop_proof", error.message)
-        except ProviderUnavailable as error:
-            await respond_error(exchange, "temporarily_unavailable", error.message, 503)
+        except ServerUnavailable as error:
+            await _respond_later(exchange, error.message, error.retry_after_s, 503)
         except OAuthError as error:
             await respond_error(exchange, "invalid_client", error.message, 401)
         except HubbubError as error:
@@ -412,9 +412,9 @@ MakeContext = Callable[[Any], "TokenContext"]
 Answer = Callable[[Parameters, Mapping[str, str], Client | None], Awaitable["TokenResponse"]]
 
 
-async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int) -> None:
+async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int, status: int = 429) -> None:
     body = {"error": "temporarily_unavailable", "error_description": f"{reason}; try again in {wait_s} s"}
-    await respond_json(exchange, 429, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
+    await respond_json(exchange, status, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
 
 
 def _client_headers(exchange: HttpExchange) -> dict[str, str]:
