@@ -13,6 +13,9 @@ No message contains a token, a code, a secret or a query of a URL.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from urllib.parse import quote, quote_plus
+
 from hubbub.errors import TransportError
 from hubbub.oauth import limits
 
@@ -59,6 +62,15 @@ class UserLoginRequired(LoginRequired):
 
     def __init__(self, server: str) -> None:
         super().__init__(f"The server {server} needs a login of the user; call hub.connect with its name")
+
+
+def mask_values(text: str, values: Iterable[str]) -> str:
+    """Hide what was sent to a server, plain or form-encoded, in a text with which the server may repeat it."""
+    long = [value for value in values if len(value) >= limits.MASKED_CHARACTERS]
+    forms = {form for value in long for form in (value, quote(value, safe=""), quote_plus(value))}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, "***")
+    return text
 
 
 def printable(text: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import unquote_plus
 
 from joserfc import jwk, jws
 
@@ -35,6 +36,7 @@ class FaultyProvider:
         self._key = jwk.ECKey.generate_key("P-256", {"kid": "one"})
         self._signing_key = self._key
         self._is_broken = False
+        self._echoes = False
 
     def sign_with_another_key(self) -> None:
         self._signing_key = jwk.ECKey.generate_key("P-256", {"kid": "one"})
@@ -49,7 +51,11 @@ class FaultyProvider:
     def break_token_response(self) -> None:
         self._is_broken = True
 
-    def answer(self, path: str, authorization: str | None) -> bytes:
+    def echo_requests(self) -> None:
+        """Repeat token requests in the error, as some servers do in debug mode."""
+        self._echoes = True
+
+    def answer(self, path: str, authorization: str | None, body: str = "") -> bytes:
         if self.hangs:
             self.released.wait()
         if path == "/.well-known/openid-configuration":
@@ -59,6 +65,9 @@ class FaultyProvider:
         if path == "/userinfo":
             return json.dumps(self.userinfo).encode()
         self.redeemed += 1
+        if self._echoes:
+            echo = f"{(authorization or '').removeprefix('Basic ')} {body}"
+            return json.dumps({"error": echo, "error_description": f"{unquote_plus(body)} {echo}"}).encode()
         if authorization is not None:
             self.authorizations.append(authorization)
         return b"<html>" if self._is_broken else json.dumps({"id_token": self._sign(), **self.token_response}).encode()
@@ -77,8 +86,8 @@ def serve() -> Iterator[FaultyProvider]:
     """Run a provider."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = provider.answer(self.path, self.headers["Authorization"])
+        def do_GET(self, request: str = "") -> None:
+            body = provider.answer(self.path, self.headers["Authorization"], request)
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -89,8 +98,7 @@ def serve() -> Iterator[FaultyProvider]:
                 pass  # the hub did not wait
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.do_GET()
+            self.do_GET(self.rfile.read(int(self.headers["Content-Length"])).decode())
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Disable the request log."""

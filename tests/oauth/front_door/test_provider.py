@@ -151,6 +151,7 @@ FAULTS: dict[str, Callable[[FaultyProvider], None]] = {
     "no token": lambda provider: provider.token_response.update(id_token=""),
     "error": lambda provider: provider.token_response.update(error="invalid_grant"),
     "not JSON": lambda provider: provider.break_token_response(),
+    "echo": lambda provider: provider.echo_requests(),
 }
 
 
@@ -163,6 +164,23 @@ async def test_an_invalid_provider_response_is_refused(tmp_path: Path, fault: st
             page = await _log_in_at(provider, door)
             assert (page.status, "Location" in page.headers) == (502, False)
             assert "secret-code" not in page.text
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+async def test_what_was_sent_to_the_provider_is_on_no_page_and_in_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    with faulty_provider.serve() as provider:
+        provider.echo_requests()
+        provider.metadata["token_endpoint_auth_methods_supported"] = [method]
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub")
+        async with open_door(tmp_path, provider=config, secret="the+secret/of the hub") as door:
+            page = await _log_in_at(provider, door)
+            assert (page.status, "refused the request" in page.text) == (502, True)
+            texts = [page.text, *(str(record.__dict__) for record in caplog.records if record.name == "hubbub.oauth")]
+            assert any("refused the request" in text for text in texts[1:])
+            secrets = ["secret-code", "the+secret", "the%2Bsecret", "aHViOnRoZ"]
+            assert not [secret for secret in secrets for text in texts if secret in text]
 
 
 async def test_a_login_succeeds_without_a_fault(tmp_path: Path) -> None:

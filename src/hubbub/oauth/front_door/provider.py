@@ -21,7 +21,7 @@ from hubbub import bounds
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_issuer_urls
-from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused
+from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused, mask_values
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.config import ProviderConfig
 from hubbub.oauth.front_door.records import User
@@ -261,7 +261,13 @@ class Provider:
         response = await self._client().post_form(str(metadata.token_endpoint), form, headers=headers)
         tokens = self._parse(response)
         if not response.is_success or tokens.error:
-            raise TokenRequestRefused(self._config.issuer, tokens.error, tokens.error_description)
+            sent = [
+                *form.values(),
+                *(value.removeprefix("Basic ") for value in headers.values()),
+                "" if secret is None else secret.reveal(),
+            ]
+            code, description = mask_values(tokens.error, sent), mask_values(tokens.error_description, sent)
+            raise TokenRequestRefused(self._config.issuer, code, description)
         return tokens
 
     def _parse(self, response: DocumentResponse) -> _TokenResponse:
