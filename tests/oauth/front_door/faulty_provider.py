@@ -1,6 +1,7 @@
 """A tiny identity provider whose answers tests can make wrong."""
 
 import json
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,8 @@ from joserfc import jwk, jws
 class FaultyProvider:
     """Its answers, which tests change. Everything is right at first."""
 
-    def __init__(self, port: int) -> None:
-        self.issuer = f"http://127.0.0.1:{port}"
+    def __init__(self, issuer: str) -> None:
+        self.issuer = issuer
         self.metadata: dict[str, Any] = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
@@ -82,8 +83,8 @@ class FaultyProvider:
 
 
 @contextmanager
-def serve() -> Iterator[FaultyProvider]:
-    """Run a provider."""
+def serve(tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[FaultyProvider]:
+    """Run a provider on this machine; `host` is its name."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self, request: str = "") -> None:
@@ -104,7 +105,9 @@ def serve() -> Iterator[FaultyProvider]:
             """Disable the request log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    provider = FaultyProvider(server.server_address[1])
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    provider = FaultyProvider(f"{'http' if tls is None else 'https'}://{host}:{server.server_address[1]}")
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

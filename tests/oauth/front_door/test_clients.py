@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.http.certificates import Authority
 from tests.oauth.front_door.door_site import REDIRECT_URI, App, Door, open_door
+from tests.oauth.split_dns import issue_trusted
 
 from hubbub import HubbubError, MetadataError
 from hubbub.net.egress_rules import EgressRules
@@ -146,11 +145,7 @@ class Publisher:
 @asynccontextmanager
 async def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Publisher]:
     """Publish a document over TLS, at an address of this machine that the egress guard takes for a public one."""
-    authority = Authority()
-    (folder / "ca.pem").write_bytes(authority.certificate)
-    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(*authority.issue("localhost").write(folder, "publisher"))
+    tls = issue_trusted(folder, monkeypatch, "localhost")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -13,7 +13,9 @@ from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door import faulty_provider
 from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, free_port, open_door, query
 from tests.oauth.front_door.faulty_provider import FaultyProvider
+from tests.oauth.split_dns import issue_trusted, resolve_to_loopback
 
+from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.front_door.config import ProviderConfig
 from hubbub.security.token_claims import ClaimMapping
 
@@ -214,14 +216,62 @@ async def test_a_response_of_another_provider_is_refused(tmp_path: Path, issuer:
             assert provider.redeemed == 0
 
 
-async def test_metadata_of_another_issuer_and_private_endpoints_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"issuer": "https://other.example"}, {"token_endpoint": "http://login.example/token"}, {"jwks_uri": ""}]
+)
+async def test_metadata_of_another_issuer_and_endpoints_without_tls_are_refused(
+    tmp_path: Path, changes: dict[str, str]
+) -> None:
     with faulty_provider.serve() as provider:
-        for name, value in (("issuer", "https://other.example"), ("token_endpoint", "http://10.0.0.1/token")):
-            provider.metadata = {**provider.metadata, name: value}
-            async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
-                app = await door.app()
-                page = await app.send(app.url())
-                assert (page.status, "Location" in page.headers) == (502, False)
+        provider.metadata |= changes
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            page = await app.send(app.url())
+            assert (page.status, "Location" in page.headers) == (502, False)
+
+
+@pytest.mark.parametrize("name", ["token_endpoint", "jwks_uri", "userinfo_endpoint"])
+async def test_an_endpoint_elsewhere_in_the_local_network_is_not_requested(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    with faulty_provider.serve() as provider:
+        provider.metadata[name] = "https://10.0.0.1/endpoint"
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub", claims=ClaimMapping(user="email", scopes=()))
+        async with open_door(tmp_path, provider=config) as door:
+            assert (await _log_in_at(provider, door)).status == 502
+        assert "egress policy blocks" in str([record.__dict__ for record in caplog.records])
+
+
+LOGIN_HOST = "login.example.com"
+
+
+async def test_a_provider_with_a_public_name_may_be_in_the_local_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = issue_trusted(tmp_path, monkeypatch, LOGIN_HOST)
+    resolve_to_loopback(monkeypatch)
+    with faulty_provider.serve(tls, LOGIN_HOST) as provider:
+        provider.userinfo = {"sub": "alice", "email": "alice@acme.example"}
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub", claims=ClaimMapping(user="email", scopes=()))
+        async with open_door(tmp_path, provider=config) as door:
+            page = await _log_in_at(provider, door)
+            assert page.status == 303, page.text
+
+
+async def test_the_operator_can_allow_another_host_of_the_provider_with_its_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = issue_trusted(tmp_path, monkeypatch, LOGIN_HOST)
+    resolve_to_loopback(monkeypatch)
+    with faulty_provider.serve(tls, LOGIN_HOST) as issuer, faulty_provider.serve() as other:
+        issuer.metadata["userinfo_endpoint"] = other.metadata["userinfo_endpoint"]
+        other.userinfo = {"sub": "alice", "email": "alice@acme.example"}
+        config = ProviderConfig(issuer=issuer.issuer, client_id="hub", claims=ClaimMapping(user="email", scopes=()))
+        rules = NO_RULES
+        async with open_door(tmp_path, provider=config, rules=lambda: rules) as door:
+            assert (await _log_in_at(issuer, door)).status == 502
+            rules = EgressRules.parse([each.issuer.split("/")[2] for each in (issuer, other)])
+            assert (await _log_in_at(issuer, door)).status == 303
 
 
 async def test_a_provider_that_hangs_delays_only_its_own_logins(

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from hubbub.net.egress import ANY_ADDRESS, PUBLIC, EgressPolicy, normalize_host
+from hubbub.net.egress import ANY_ADDRESS, PUBLIC, normalize_host
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.documents import DocumentClient
+from hubbub.oauth.documents import DocumentClient, is_allowed_with_port
 from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
@@ -24,7 +24,6 @@ from hubbub.oauth.front_door.clients import Client, display_name, parse_metadata
 from hubbub.oauth.metadata import show_url
 from hubbub.security.rates import Rate
 
-_HTTPS_PORT: Final = 443
 _TEMPORARY: Final = frozenset((408, 425, 429))
 _SERVER_ERROR: Final = 500
 
@@ -96,7 +95,8 @@ class ClientDocuments:
         try:
             async with asyncio.timeout(limits.CLIENT_DOCUMENT_TIMEOUT_S):
                 rules = self._rules()
-                response = await DocumentClient(_choose_policy(url, rules), rules).get(url)
+                policy = ANY_ADDRESS if is_allowed_with_port(url, rules) else PUBLIC
+                response = await DocumentClient(policy, rules).get(url)
         except TimeoutError:
             seconds = limits.CLIENT_DOCUMENT_TIMEOUT_S
             raise ServerUnavailable(f"{show_url(url)} did not answer within {seconds:g} s") from None
@@ -119,15 +119,6 @@ class ClientDocuments:
             redirect_uris=metadata.redirect_uris,
             verified_host=host,
         )
-
-
-def _choose_policy(url: str, rules: EgressRules) -> EgressPolicy:
-    parts = urlsplit(url)
-    host, port = normalize_host(parts.hostname or ""), parts.port or _HTTPS_PORT
-    rules_for_hosts = (
-        entry for entry in rules.allow or () if entry.port is not None and not entry.host.startswith(".")
-    )
-    return ANY_ADDRESS if any(entry.matches(host, port, is_tls=True) for entry in rules_for_hosts) else PUBLIC
 
 
 def check_client_url(url: str) -> str:

@@ -20,7 +20,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_issuer_urls
+from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_named_url
 from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused, mask_values
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.config import ProviderConfig
@@ -235,11 +235,12 @@ class Provider:
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             check_endpoint(getattr(metadata, name), name)
 
-    def _client(self) -> DocumentClient:
-        return DocumentClient(egress_for_issuer_urls(self._config.issuer), self._rules())
+    def _client(self, url: str) -> DocumentClient:
+        rules = self._rules()
+        return DocumentClient(egress_for_named_url(url, self._config.issuer, rules), rules)
 
     async def _fetch(self, url: str) -> bytes:
-        response = await self._client().get(url)
+        response = await self._client(url).get(url)
         if response.status != 200:
             raise OAuthError(f"the keys were answered with status {response.status}")
         return response.body
@@ -258,7 +259,8 @@ class Provider:
             headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         else:
             form |= {"client_id": self._config.client_id, "client_secret": secret.reveal()}
-        response = await self._client().post_form(str(metadata.token_endpoint), form, headers=headers)
+        url = str(metadata.token_endpoint)
+        response = await self._client(url).post_form(url, form, headers=headers)
         tokens = self._parse(response)
         if not response.is_success or tokens.error:
             sent = [
@@ -318,7 +320,7 @@ class Provider:
         if is_complete or metadata.userinfo_endpoint is None or not access_token:
             return claims
         url = check_endpoint(metadata.userinfo_endpoint, "userinfo_endpoint")
-        response = await self._client().get(url, headers={"Authorization": f"Bearer {access_token}"})
+        response = await self._client(url).get(url, headers={"Authorization": f"Bearer {access_token}"})
         if response.status != 200:
             return claims
         found = parse_claims(response.body)
