@@ -36,7 +36,7 @@ from hubbub.protocol.calls import ANONYMOUS
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, verify_with_keys
 from hubbub.security.jwks import FetchedKeys, KeysUnavailable
-from hubbub.security.tenant_identity import TenantIdentity
+from hubbub.security.tenant_identity import TenantIdentity, is_user_name
 from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes
 from hubbub.settings.secret import Secret
 
@@ -338,9 +338,13 @@ class Provider:
             principal = make_token_principal(known, mapping, self._identity)
             return User(name=principal.user, tenant=principal.tenant, scopes=scopes)
         name = known.get(mapping.user)
-        is_valid = isinstance(name, str) and 0 < len(name) <= bounds.TOKEN_SUBJECT_CHARACTERS and name.isprintable()
-        if not is_valid or name == ANONYMOUS.name or str(name).startswith(PRINCIPAL_PREFIX):
-            raise InvalidClaim(f"the claim {mapping.user!r} is missing or cannot be a name")
+        if not isinstance(name, str) or not is_user_name(name):
+            # Not `#` and `/`: `ISSUER#SUBJECT` is a caller with a token of another issuer.
+            raise InvalidClaim(
+                f"the claim {mapping.user!r} must be a printable name, without / and #, and not too long"
+            )
+        if name == ANONYMOUS.name or name.startswith(PRINCIPAL_PREFIX):
+            raise InvalidClaim(f"the claim {mapping.user!r} is a reserved name")
         if mapping.user == "email" and known.get("email_verified", True) is not True:
             raise InvalidClaim("the claim 'email' is not verified")
-        return User(name=str(name), scopes=scopes)
+        return User(name=name, scopes=scopes)
