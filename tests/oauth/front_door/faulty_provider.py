@@ -31,6 +31,8 @@ class FaultyProvider:
         self.token_response: dict[str, Any] = {"access_token": "provider-token"}
         self.authorizations: list[str] = []
         self.redeemed = 0
+        self.discovered = 0
+        self.token_status = 200
         self.hangs = False
         self.released = Event()
         self._algorithm = "ES256"
@@ -57,6 +59,8 @@ class FaultyProvider:
         self._echoes = True
 
     def answer(self, path: str, authorization: str | None, body: str = "") -> bytes:
+        if path == "/.well-known/openid-configuration":
+            self.discovered += 1
         if self.hangs:
             self.released.wait()
         if path == "/.well-known/openid-configuration":
@@ -89,7 +93,7 @@ def serve(tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterato
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self, request: str = "") -> None:
             body = provider.answer(self.path, self.headers["Authorization"], request)
-            self.send_response(200)
+            self.send_response(provider.token_status if self.path == "/token" else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

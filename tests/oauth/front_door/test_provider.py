@@ -173,6 +173,26 @@ async def test_an_invalid_provider_response_is_refused(tmp_path: Path, fault: st
             assert "secret-code" not in page.text
 
 
+@pytest.mark.parametrize("name", ["alice+mcp@acme.example", "auth0|0123", "Ada Lovelace", "ACME\\ada", "Zoë"])
+async def test_usual_names_are_accepted(tmp_path: Path, name: str) -> None:
+    with faulty_provider.serve() as provider:
+        provider.claims["sub"] = name
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            assert (await _log_in_at(provider, door)).status == 303
+
+
+@pytest.mark.parametrize(("status", "advice"), [(502, "it may be down"), (403, "check how this server is registered")])
+async def test_a_page_instead_of_tokens_is_reported_with_its_status(tmp_path: Path, status: int, advice: str) -> None:
+    with faulty_provider.serve() as provider:
+        provider.break_token_response()
+        provider.token_status = status
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            page = await _log_in_at(provider, door)
+            assert page.status == 502
+            assert f"answered with status {status}" in page.text
+            assert advice in page.text
+
+
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
 async def test_what_was_sent_to_the_provider_is_on_no_page_and_in_no_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
@@ -291,6 +311,53 @@ async def test_a_provider_that_hangs_delays_only_its_own_logins(
             assert (await door.send("/oauth/jwks")).status == 200
             page = await waiting
             assert (page.status, "did not answer" in page.text) == (502, True)
+
+
+async def test_logins_that_begin_together_wait_for_one_request(tmp_path: Path) -> None:
+    with faulty_provider.serve() as provider:
+        provider.hangs = True
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            apps = [await door.app() for _ in range(5)]
+            waiting = [asyncio.create_task(app.send(app.url())) for app in apps]
+            while not provider.discovered:
+                await asyncio.sleep(0.01)
+            provider.hangs = False
+            provider.released.set()
+            assert [page.status for page in await asyncio.gather(*waiting)] == [303] * 5
+            assert provider.discovered == 1
+
+
+async def test_a_provider_that_hangs_later_delays_no_login(tmp_path: Path) -> None:
+    with faulty_provider.serve() as provider:
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            assert (await app.send(app.url())).status == 303
+            provider.hangs = True
+            door.clock.added_s += 3601
+            for _ in range(3):
+                assert (await app.send(app.url())).status == 303
+            provider.released.set()
+
+
+async def test_after_a_failure_known_metadata_are_used_for_a_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with faulty_provider.serve() as provider:
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            assert (await app.send(app.url())).status == 303
+            provider.metadata["issuer"] = "https://other.example"
+            door.clock.added_s += 3601
+            assert (await app.send(app.url())).status == 303
+            while "oauth_provider_not_refreshed" not in caplog.messages:
+                await asyncio.sleep(0.01)
+            door.clock.added_s += 30
+            assert (await app.send(app.url())).status == 303
+            assert provider.discovered == 2
+            door.clock.added_s += 31
+            assert (await app.send(app.url())).status == 303
+            while provider.discovered < 3:
+                await asyncio.sleep(0.01)
 
 
 async def _log_in_at(provider: FaultyProvider, door: Door, issuer: str | None = None) -> Any:

@@ -84,3 +84,5 @@ SWEEP_S: Final = 300.0
 """How often expired rows are deleted."""
 PROVIDER_METADATA_TTL_S: Final = 3600.0
 """How long the metadata of the identity provider is used before it is fetched again."""
+PROVIDER_METADATA_RETRY_S: Final = 60.0
+"""When known metadata are fetched again after a failure."""

@@ -6,6 +6,7 @@ the person can be checked again (`provider_logins.py`).
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -21,7 +22,14 @@ from hubbub import bounds
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_named_url
-from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused, mask_values
+from hubbub.oauth.errors import (
+    AuthorizationFailed,
+    MetadataError,
+    OAuthError,
+    ServerUnavailable,
+    TokenRequestRefused,
+    mask_values,
+)
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.config import ProviderConfig
 from hubbub.oauth.front_door.records import User
@@ -42,6 +50,8 @@ from hubbub.settings.secret import Secret
 
 _OFFLINE_ACCESS: Final = "offline_access"
 _LOGIN_ENDED: Final = frozenset(("invalid_grant", "interaction_required", "login_required", "consent_required"))
+_OK: Final = 200
+_SERVER_ERROR: Final = 500
 _ID_TOKEN_TYPES: Final = frozenset(("jwt",))
 
 ReadSecret = Callable[[], Awaitable[Secret | None]]
@@ -97,7 +107,8 @@ class Provider:
         self._read_secret = read_secret
         self._clock = clock
         self._metadata: AuthorizationServerMetadata | None = None
-        self._metadata_at = float("-inf")
+        self._discover_at = float("-inf")
+        self._discovery: asyncio.Task[AuthorizationServerMetadata] | None = None
         self._keys: FetchedKeys | None = None
 
     @property
@@ -206,24 +217,45 @@ class Provider:
     # -- discovery -----------------------------------------------------------------
 
     async def _discover(self) -> AuthorizationServerMetadata:
-        age_s = self._clock() - self._metadata_at
-        if self._metadata is not None and age_s < limits.PROVIDER_METADATA_TTL_S:
+        """Return the metadata. Known ones are returned at once, and fetched again in the background.
+
+        Raises: OAuthError.
+        """
+        if self._discovery is None and self._clock() >= self._discover_at:
+            self._discovery = asyncio.create_task(self._refresh_metadata(), name="oauth provider")
+            self._discovery.add_done_callback(self._on_discovered)
+        if self._metadata is not None:
             return self._metadata
-        url = append_path(self._config.issuer, OPENID_CONFIGURATION_PATH)
+        assert self._discovery is not None
+        # Shielded: cancelling one login must not cancel the request that others wait for.
+        return await asyncio.shield(self._discovery)
+
+    def _on_discovered(self, task: asyncio.Task[AuthorizationServerMetadata]) -> None:
+        self._discovery = None
+        if not task.cancelled():
+            task.exception()  # marks it as retrieved: asyncio would warn if no login waits for it
+
+    async def _refresh_metadata(self) -> AuthorizationServerMetadata:
         try:
-            response = await DocumentClient(ANY_ADDRESS, self._rules()).get(url)
-            if response.status != 200:
-                raise OAuthError(f"The identity provider {self.name} answered with status {response.status}")
-            metadata = parse_document(response.body, AuthorizationServerMetadata, url)
-            self._check(metadata)
+            metadata = await self._fetch_metadata()
         except OAuthError as error:
             if self._metadata is None:
                 raise
             logger.warning("oauth_provider_not_refreshed", extra={"issuer": self._config.issuer, "reason": str(error)})
+            self._discover_at = self._clock() + limits.PROVIDER_METADATA_RETRY_S
             return self._metadata
         if self._keys is None or self._metadata is None or metadata.jwks_uri != self._metadata.jwks_uri:
             self._keys = FetchedKeys(str(metadata.jwks_uri), self._fetch, read_key_set, monotonic=self._clock)
-        self._metadata, self._metadata_at = metadata, self._clock()
+        self._metadata, self._discover_at = metadata, self._clock() + limits.PROVIDER_METADATA_TTL_S
+        return metadata
+
+    async def _fetch_metadata(self) -> AuthorizationServerMetadata:
+        url = append_path(self._config.issuer, OPENID_CONFIGURATION_PATH)
+        response = await DocumentClient(ANY_ADDRESS, self._rules()).get(url)
+        if response.status != _OK:
+            raise OAuthError(f"The identity provider {self.name} answered with status {response.status}")
+        metadata = parse_document(response.body, AuthorizationServerMetadata, url)
+        self._check(metadata)
         return metadata
 
     def _check(self, metadata: AuthorizationServerMetadata) -> None:
@@ -241,7 +273,7 @@ class Provider:
 
     async def _fetch(self, url: str) -> bytes:
         response = await self._client(url).get(url)
-        if response.status != 200:
+        if response.status != _OK:
             raise OAuthError(f"the keys were answered with status {response.status}")
         return response.body
 
@@ -276,9 +308,10 @@ class Provider:
         try:
             return msgspec.json.decode(response.body, type=_TokenResponse)
         except (msgspec.DecodeError, RecursionError):
-            raise AuthorizationFailed(
-                f"The identity provider {self.name} answered without tokens; check how this server is registered there"
-            ) from None
+            answer = f"The identity provider {self.name} answered with status {response.status} and without tokens"
+            if response.status >= _SERVER_ERROR:
+                raise ServerUnavailable(f"{answer}; it may be down, so try again later") from None
+            raise AuthorizationFailed(f"{answer}; check how this server is registered there") from None
 
     async def _verify(self, metadata: AuthorizationServerMetadata, token: str, nonce: str | None) -> dict[str, Any]:
         if len(token) > bounds.CREDENTIAL_BYTES:
@@ -321,7 +354,7 @@ class Provider:
             return claims
         url = check_endpoint(metadata.userinfo_endpoint, "userinfo_endpoint")
         response = await self._client(url).get(url, headers={"Authorization": f"Bearer {access_token}"})
-        if response.status != 200:
+        if response.status != _OK:
             return claims
         found = parse_claims(response.body)
         if found.get("sub") != claims["sub"]:
