@@ -9,8 +9,11 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus, urlsplit
+
+import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
 from hubbub.net.egress_rules import NO_RULES, EgressRules
@@ -37,7 +40,12 @@ from hubbub.oauth.front_door.web import (
     respond_json,
     serve_style,
 )
-from hubbub.oauth.metadata import SERVER_METADATA_PATH, AuthorizationServerMetadata, insert_path
+from hubbub.oauth.metadata import (
+    OPENID_CONFIGURATION_PATH,
+    SERVER_METADATA_PATH,
+    AuthorizationServerMetadata,
+    insert_path,
+)
 from hubbub.ports import HttpExchange, Sealer
 from hubbub.protocol.calls import Principal
 from hubbub.security.rates import Rate
@@ -56,6 +64,7 @@ REVOKE_PATH: Final = "/oauth/revoke"
 JWKS_PATH: Final = "/oauth/jwks"
 _CACHED: Final = ((b"cache-control", b"public, max-age=300"),)
 _HOUR_S: Final = 3600
+_ID_TOKEN_ALGORITHM: Final = "ES256"
 _OK: Final = 200
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
@@ -138,7 +147,7 @@ class FrontDoor:
         self.pages: Mapping[str, Mapping[str, Handler]] = self._page_routes(provider is not None)
         """The routes for browsers, by path and method."""
         self.endpoints: Mapping[str, Mapping[str, Handler]] = {
-            urlsplit(insert_path(config.issuer, SERVER_METADATA_PATH)).path: {"GET": self._serve_metadata},
+            **self._metadata_routes(),
             TOKEN_PATH: {"POST": self._serve_token},
             REGISTER_PATH: {"POST": self._serve_registration},
             REVOKE_PATH: {"POST": self._serve_revocation},
@@ -169,6 +178,24 @@ class FrontDoor:
             pages.STYLE_PATH: {"GET": serve_style},
             **login,
         }
+
+    def _metadata_routes(self) -> dict[str, dict[str, Handler]]:
+        """The routes of the metadata, at each well-known path at which clients look.
+
+        If the public URL has a path, a proxy removes it: clients that look at `PATH/.well-known/…` reach the root.
+        """
+        # Not an OpenID provider, but clients require these members of such a document.
+        openid = msgspec.structs.replace(
+            self._metadata,
+            subject_types_supported=("public",),
+            id_token_signing_alg_values_supported=(_ID_TOKEN_ALGORITHM,),
+        )
+        routes: dict[str, dict[str, Handler]] = {}
+        for well_known, metadata in ((SERVER_METADATA_PATH, self._metadata), (OPENID_CONFIGURATION_PATH, openid)):
+            handler = partial(_serve_document, msgspec.json.encode(metadata))
+            for path in (well_known, urlsplit(insert_path(self._config.issuer, well_known)).path):
+                routes[path] = {"GET": handler}
+        return routes
 
     def _make_metadata(self) -> AuthorizationServerMetadata:
         url = self._config.url
@@ -281,9 +308,6 @@ class FrontDoor:
         return len(ended)
 
     # -- endpoints for clients -------------------------------------------------------
-
-    async def _serve_metadata(self, exchange: HttpExchange) -> None:
-        await respond_json(exchange, 200, self._metadata, _CACHED)
 
     async def _serve_keys(self, exchange: HttpExchange) -> None:
         await respond_json(exchange, 200, self._keys.jwks(), _CACHED)
@@ -410,6 +434,10 @@ class FrontDoor:
 
 MakeContext = Callable[[Any], "TokenContext"]
 Answer = Callable[[Parameters, Mapping[str, str], Client | None], Awaitable["TokenResponse"]]
+
+
+async def _serve_document(document: bytes, exchange: HttpExchange) -> None:
+    await exchange.respond(200, document, _CACHED)
 
 
 async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int, status: int = 429) -> None:
