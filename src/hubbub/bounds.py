@@ -167,6 +167,8 @@ CACHED_HOSTS: Final = 256
 """Allowed `Host` values, and as many `Origin` values, that are cached after parsing."""
 CREDENTIAL_BYTES: Final = 8 * 1024
 """An API key or bearer token as sent."""
+JWT_HEADER_BYTES: Final = 4 * 1024
+"""The header of a JWT: a DPoP proof has its public key there, some tokens have certificates."""
 KEY_FILE_BYTES: Final = 1024 * 1024
 """A file of API keys or of public keys."""
 KEY_FILE_CHECK_INTERVAL_S: Final = 1.0

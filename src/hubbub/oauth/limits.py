@@ -6,6 +6,8 @@ from typing import Final
 
 DOCUMENT_BYTES: Final = 256 * 1024
 """A metadata document, a registration or a response of a token endpoint."""
+URL_CHARACTERS: Final = 2048
+"""The URL of an endpoint, and one that a client redirects to."""
 REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
 RETRY_AFTER_S: Final = 30

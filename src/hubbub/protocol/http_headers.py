@@ -26,6 +26,8 @@ class RequestTarget(NamedTuple):
 
     method: str
     path: str
+    client: str = ""
+    """The network address that it came from, if that is known."""
 
 
 class Headers:

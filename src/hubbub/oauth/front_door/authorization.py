@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
-from hubbub.oauth.errors import OAuthError, ServerUnavailable
+from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
@@ -145,13 +145,17 @@ class AuthorizationFlow:
             client = await self._clients.find(client_id, exchange.client)
         except StoreFailed:
             raise
-        except ServerUnavailable as error:
-            logger.info("oauth_client_unknown", extra={"reason": error.message})
-            problem = f"This server cannot identify the app at the moment: {error.message}. Try again later."
-            raise PageError(problem, status=503) from None
-        except OAuthError as error:
+        except MetadataError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
             raise PageError(f"This server could not identify the app: {error.message}.") from None
+        except OAuthError as error:
+            # The page does not say why: it would tell which names and addresses exist in the network of this server.
+            logger.info("oauth_client_unknown", extra={"reason": error.message})
+            raise PageError(
+                "This server could not identify the app: its document (client_id) cannot be fetched at the moment. Try "
+                "again later.",
+                status=503,
+            ) from None
         if client is None:
             raise PageError(
                 "This server does not know the app (client_id): it has not registered, or its registration has "

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote_plus
 
 from hubbub import bounds
@@ -18,6 +17,7 @@ from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.metadata import check_endpoint
 from hubbub.oauth.resource_server.issuers import Issuer
 from hubbub.protocol.calls import Principal
+from hubbub.protocol.host_origin import network_prefix
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.jwt import check_subject, read_key_thumbprint
@@ -25,8 +25,11 @@ from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import ClaimMapping, InvalidClaim, make_token_principal, parse_claims, read_scopes
 from hubbub.security.verified_tokens import MatchAudience, TokenRefused, VerifiedToken
 from hubbub.settings.oauth import IntrospectionSettings
+from hubbub.shares import SharedSlots
 
 logger = logging.getLogger("hubbub.security")
+
+_END_OF_TIME: Final = 10.0**12
 
 
 class IntrospectionVerifier:
@@ -52,35 +55,35 @@ class IntrospectionVerifier:
         self._clock = clock
         self._endpoint = ""
         self._found_at = float("-inf")
-        self._running = 0
+        self._slots = SharedSlots(limits.INTROSPECTIONS)
+        """Divided among network addresses, so that one that sends many invalid tokens does not keep others out."""
 
     @property
     def generation(self) -> int:
         """Changes with the tenants."""
         return 0 if self._identity is None else self._identity.tenants.generation
 
-    async def verify(self, token: bytes) -> VerifiedToken:
-        """Introspect a token.
+    async def verify(self, token: bytes, client: str = "") -> VerifiedToken:
+        """Introspect a token that came from the network address `client`.
 
         Raises: TokenRefused, KeysUnavailable.
         """
         if not token.isascii() or not token.decode("ascii").isprintable():
             raise InvalidJwt("it is not printable ASCII")
-        if self._running >= limits.INTROSPECTIONS:
-            logger.warning("introspection_overloaded", extra={"issuer": self._issuer.url})
-            raise KeysUnavailable("Too many tokens are being introspected")
-        self._running += 1
+        owner = network_prefix(client)
         try:
             async with asyncio.timeout(limits.INTROSPECTION_TIMEOUT_S):
-                claims = await self._introspect(token)
+                await self._slots.take(owner)
+                try:
+                    claims = await self._introspect(token)
+                finally:
+                    self._slots.give_back(owner)
         except TokenRefused:
             raise
         except (HubbubError, OSError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             logger.warning("introspection_failed", extra={"issuer": self._issuer.url, "reason": reason})
             raise KeysUnavailable("The authorization server did not introspect the token") from None
-        finally:
-            self._running -= 1
         return self._read(claims)
 
     async def _introspect(self, token: bytes) -> dict[str, Any]:
@@ -139,8 +142,11 @@ class IntrospectionVerifier:
 
 
 def _read_time(claims: dict[str, Any], name: str, default: float) -> float:
-    value = claims.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+    value = claims.get(name)
+    if value is None:
+        return default
+    # Compared, because JSON may have NaN, and numbers that are too large for a float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _END_OF_TIME:
         raise InvalidJwt(f"{name} is not a time")
     return value
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hubbub.oauth.resource_server.resource import ProtectedResource
     from hubbub.security.jwks import Fetch
     from hubbub.security.jwt import JwtSettings
-    from hubbub.security.verified_tokens import TokenVerifier
+    from hubbub.security.verified_tokens import OpaqueTokenVerifier, TokenVerifier
     from hubbub.settings.oauth import IssuerSettings, OAuthSettings
 
 
@@ -193,12 +193,12 @@ def _make_verifiers(
     server: Server,
     resource: ProtectedResource,
     identity: TenantIdentity | None,
-) -> tuple[dict[str, TokenVerifier], list[TokenVerifier]]:
+) -> tuple[dict[str, TokenVerifier], list[OpaqueTokenVerifier]]:
     """Make the verifiers of JWTs, by issuer, and those of opaque tokens."""
     from hubbub.security.jwt import JwtVerifier, make_key_source
 
     jwt_verifiers: dict[str, TokenVerifier] = {}
-    opaque_verifiers: list[TokenVerifier] = []
+    opaque_verifiers: list[OpaqueTokenVerifier] = []
     if settings.jwt_keys is not None:
         if not settings.jwt_issuer:
             raise SettingsError("jwt_keys needs another setting: jwt_issuer (`iss` of the tokens)")
@@ -229,7 +229,7 @@ def _add_verifiers(
     resource: ProtectedResource,
     identity: TenantIdentity | None,
     jwt_verifiers: dict[str, TokenVerifier],
-    opaque_verifiers: list[TokenVerifier],
+    opaque_verifiers: list[OpaqueTokenVerifier],
     *,
     has_jwt_keys: bool,
 ) -> None:

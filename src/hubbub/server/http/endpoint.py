@@ -124,7 +124,7 @@ class Endpoint:
                 return
             admitted = self._admit_nowait(headers, client, path)
             if admitted is None:
-                admitted = await self._authenticate(headers, client, RequestTarget(exchange.method, path))
+                admitted = await self._authenticate(headers, client, RequestTarget(exchange.method, path, client))
             if isinstance(admitted, Refusal):
                 name = admitted.principal
                 await respond_refusal(exchange, admitted)
@@ -204,7 +204,9 @@ class Endpoint:
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Return the principal of a WebSocket's caller, or a refusal."""
         principal = self._admit_nowait(headers, client, path)
-        return await self._authenticate(headers, client, RequestTarget("GET", path)) if principal is None else principal
+        if principal is not None:
+            return principal
+        return await self._authenticate(headers, client, RequestTarget("GET", path, client))
 
     async def _authenticate(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:
         assert self._gate is not None
