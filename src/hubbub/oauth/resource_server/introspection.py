@@ -7,7 +7,7 @@ import logging
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote_plus
 
 from hubbub import bounds
@@ -22,14 +22,19 @@ from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.jwt import check_subject, read_key_thumbprint
 from hubbub.security.tenant_identity import TenantIdentity
-from hubbub.security.token_claims import ClaimMapping, InvalidClaim, make_token_principal, parse_claims, read_scopes
+from hubbub.security.token_claims import (
+    ClaimMapping,
+    InvalidClaim,
+    make_token_principal,
+    parse_claims,
+    read_scopes,
+    read_time,
+)
 from hubbub.security.verified_tokens import MatchAudience, TokenRefused, VerifiedToken
 from hubbub.settings.oauth import IntrospectionSettings
 from hubbub.shares import SharedSlots
 
 logger = logging.getLogger("hubbub.security")
-
-_END_OF_TIME: Final = 10.0**12
 
 
 class IntrospectionVerifier:
@@ -116,10 +121,10 @@ class IntrospectionVerifier:
         now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
         if claims.get("iss", self._issuer.url) != self._issuer.url:
             raise InvalidJwt("wrong issuer")
-        expires_at = _read_time(claims, "exp", float("inf"))
+        expires_at = read_time(claims, "exp", float("inf"))
         if expires_at + leeway <= now:
             raise InvalidJwt("expired")
-        if _read_time(claims, "nbf", float("-inf")) - leeway > now:
+        if read_time(claims, "nbf", float("-inf")) - leeway > now:
             raise InvalidJwt("not valid yet")
         confirmation = claims.get("cnf")
         if confirmation is not None and not isinstance(confirmation, dict):
@@ -139,16 +144,6 @@ class IntrospectionVerifier:
             raise InvalidJwt("the subject is missing")
         check_subject(subject)
         return Principal(self._claims.name_prefix + subject, read_scopes(claims, self._claims.scopes))
-
-
-def _read_time(claims: dict[str, Any], name: str, default: float) -> float:
-    value = claims.get(name)
-    if value is None:
-        return default
-    # Compared, because JSON may have NaN, and numbers that are too large for a float.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _END_OF_TIME:
-        raise InvalidJwt(f"{name} is not a time")
-    return value
 
 
 def _read_audience(claims: dict[str, Any]) -> frozenset[str]:
