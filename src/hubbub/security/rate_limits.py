@@ -9,7 +9,9 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from hubbub import bounds
 from hubbub.errors import RateLimited, SettingsError
@@ -34,7 +36,7 @@ _ROUTE_NAMES: Final = frozenset((OTHER, *(route.strip("/") for route in ROUTES i
 _TOOL_ROUTES: Final = frozenset(("mcp", *(path.strip("/") for path in _OTHER_MCP_PATHS)))
 
 
-class RateLimit(NamedTuple):
+class RateLimit(msgspec.Struct, frozen=True):
     """At most `amount` requests to one endpoint in `window_s` seconds."""
 
     path: str
@@ -86,7 +88,8 @@ class RateLimits:
             if self._other_limit is None or endpoint.strip("/") in _TOOL_ROUTES:
                 return None
             limit = self._other_limit
-        now = self._clock()
+        clock = self._clock
+        now = clock()
         oldest = self._log.add((limit.path, caller), now, limit)
         return None if oldest is None else self._refusal(limit, oldest + limit.window_s - now)
 
@@ -132,8 +135,9 @@ class _RequestLog:
     def add(self, key: tuple[str, str], now: float, limit: RateLimit) -> float | None:
         """Accept a request; or return the time of the oldest one in the window, if there are too many."""
         ring = self._last_ring if key == self._last_key else self._find_ring(key)
-        oldest = ring.oldest_after(now - limit.window_s, limit.amount)
-        if oldest is None and ring.add(now, limit.amount):
+        known = len(ring.times)
+        oldest = ring.admit(now, limit.window_s, limit.amount)
+        if len(ring.times) != known:
             self._total_times += 1
             if self._total_times > bounds.QUOTA_TIMES or len(self._rings) > bounds.QUOTA_CALLERS:
                 self._evict_oldest()
