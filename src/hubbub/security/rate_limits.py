@@ -90,7 +90,7 @@ class RateLimits:
             limit = self._other_limit
         clock = self._clock
         now = clock()
-        oldest = self._log.add((limit.path, caller), now, limit)
+        oldest = self._log.add(limit, caller, now)
         return None if oldest is None else self._refusal(limit, oldest + limit.window_s - now)
 
     def _refusal(self, limit: RateLimit, wait_s: float) -> Refusal:
@@ -128,16 +128,20 @@ class _RequestLog:
     def __init__(self) -> None:
         self._rings: OrderedDict[tuple[str, str], RequestTimes] = OrderedDict()
         self._total_times = 0
-        self._last_key: tuple[str, str] | None = None
+        self._last_limit: RateLimit | None = None
+        self._last_caller = ""
         self._last_ring = RequestTimes()
         """Of the caller that called last, which is the newest already."""
 
-    def add(self, key: tuple[str, str], now: float, limit: RateLimit) -> float | None:
+    def add(self, limit: RateLimit, caller: str, now: float) -> float | None:
         """Accept a request; or return the time of the oldest one in the window, if there are too many."""
-        ring = self._last_ring if key == self._last_key else self._find_ring(key)
-        known = len(ring.times)
-        oldest = ring.admit(now, limit.window_s, limit.amount)
-        if len(ring.times) != known:
+        if caller != self._last_caller or limit is not self._last_limit:
+            self._last_limit, self._last_caller = limit, caller
+            self._last_ring = self._find_ring((limit.path, caller))
+        ring, amount = self._last_ring, limit.amount
+        grows = len(ring.times) < amount
+        oldest = ring.admit(now, limit.window_s, amount)
+        if grows:
             self._total_times += 1
             if self._total_times > bounds.QUOTA_TIMES or len(self._rings) > bounds.QUOTA_CALLERS:
                 self._evict_oldest()
@@ -149,7 +153,6 @@ class _RequestLog:
             ring = self._rings[key] = RequestTimes()
         else:
             self._rings.move_to_end(key)
-        self._last_key, self._last_ring = key, ring
         return ring
 
     def _evict_oldest(self) -> None:
