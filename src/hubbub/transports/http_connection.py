@@ -116,18 +116,21 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
+        template, was_idle = self._template, self._phase is _IDLE
+        if (
+            was_idle
+            and template is not None
+            and not self.is_write_paused
+            and (body := template.match(data)) is not None
+        ):
+            self._start(ServerExchange(self, template.head, body))
+            return
         piece_bytes = self.context.limits.head_bytes // 4
         if len(data) > piece_bytes:  # such parts are not counted within one piece
             for start in range(0, len(data), piece_bytes):
                 self.data_received(data[start : start + piece_bytes])
             return
-        template, was_idle = self._template, self._phase is _IDLE
         if was_idle:
-            if template is not None and not self.is_write_paused and (body := template.match(data)) is not None:
-                exchange = self._open_exchange(template.head)
-                exchange.set_body(body, self.context.limits.message_bytes)
-                self._start(exchange)
-                return
             self._phase = _HEAD
             self._phase_start = self.context.next_sweep
         elif self._phase is _LINGER or self._refusal is not None or self._upgrade is not None:
@@ -247,16 +250,15 @@ class HttpConnection(asyncio.Protocol):
         if exchange is not None:
             self._end_incoming(exchange)
         elif self._upgrade is None or self._upgrade is Upgrade.IGNORED:
-            exchange = self._make_exchange()
+            body, self._body = self._body, b""
+            exchange = self._make_exchange(body)
             if exchange is None:
                 raise _Refused
-            body, self._body = self._body, b""
-            exchange.set_body(body, self.context.limits.message_bytes)
             self._start_or_queue(exchange)
 
     # -- requests ------------------------------------------------------------------------
 
-    def _make_exchange(self) -> ServerExchange | None:
+    def _make_exchange(self, body: bytes | None = None) -> ServerExchange | None:
         """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
         fields, repeated, head = self._fields, self._repeated_fields, self._head
         raw = self._read_raw_head()
@@ -271,17 +273,9 @@ class HttpConnection(asyncio.Protocol):
                 return None
             head = found
             self._head = head if repeated is None else None
-        exchange = self._open_exchange(head)
+        exchange = ServerExchange(self, head, body)
         if self._upgrade is not None or head.asks_to_close or not self._parser.should_keep_alive():
             exchange.keeps_alive = False
-        return exchange
-
-    def _open_exchange(self, head: RequestHead) -> ServerExchange:
-        exchange = ServerExchange(self, head)
-        if self.context.is_stopping:
-            exchange.keeps_alive = False
-        if self.context.proxies:
-            exchange.client = self.context.proxies.client_address(head.headers, self.client)
         return exchange
 
     def _read_raw_head(self) -> heads.RawHead:
