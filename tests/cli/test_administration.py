@@ -285,6 +285,7 @@ def test_the_policy_of_the_running_hub_is_shown_and_tested(hubbub: Run, tmp_path
         assert (both.returncode, "--config chooses a file" in both.stderr) == (2, True)
 
 
+@pytest.mark.requirement("A5")
 def test_the_journal_of_the_running_hub_is_verified_searched_and_exported(hubbub: Run, tmp_path: Path) -> None:
     root = hubbub("keys", "create", "root", "--scope", "hub:admin", "--key-file", "keys.toml").stdout.strip()
     boss = create_key(hubbub, "boss", "acme", "--scope", "hub:admin")

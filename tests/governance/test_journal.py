@@ -158,6 +158,7 @@ async def test_a_clock_that_jumps_back_changes_nothing(tmp_path: Path) -> None:
     assert verify(tmp_path).holds
 
 
+@pytest.mark.requirement("A5")
 async def test_retention_deletes_sealed_segments_only_and_records_it(tmp_path: Path) -> None:
     clock = Clock()
     async with open_journal(tmp_path, clock, retention_days=7, segment_bytes=4096) as journal:
@@ -176,6 +177,7 @@ async def test_retention_deletes_sealed_segments_only_and_records_it(tmp_path: P
     assert expiry["kept_from"] == report.first_seq
 
 
+@pytest.mark.requirement("A5")
 async def test_a_clock_that_jumps_ahead_deletes_nothing(tmp_path: Path) -> None:
     clock = Clock()
     async with open_journal(tmp_path, clock, retention_days=7, segment_bytes=4096) as journal:
@@ -219,6 +221,7 @@ async def fill_until_refused(journal: Journal) -> int:
     pytest.fail("the disk never filled up")
 
 
+@pytest.mark.requirement("A2")
 async def test_a_full_disk_refuses_calls_and_the_journal_recovers_when_there_is_space(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 512 * 1024) as disk:
         ballast = disk / "ballast"

@@ -28,6 +28,7 @@ async def write_mixed(folder: Path) -> None:
         await journal.record(call_event(3, event="call.end", shown_as="files_read", outcome="ok", ms=2.5, bytes=10))
 
 
+@pytest.mark.requirement("A1")
 @pytest.mark.parametrize(
     ("wanted", "calls"),
     [

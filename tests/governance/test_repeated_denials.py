@@ -13,6 +13,8 @@ from hubbub.governance.repeated_denials import MAX_COUNTED_DENIALS, MAX_RECORDED
 from hubbub.governance.rule_policy import RulePolicy
 from hubbub.settings.governance import PolicySettings
 
+pytestmark = pytest.mark.requirement("A1")
+
 
 def denial(user: str, tool: str) -> AuditEvent:
     return AuditEvent(event="decision", user=user, tool=tool, decision=DENY)

@@ -16,6 +16,8 @@ from tests.http.eras import modern_request
 from tests.http.keyring import Keyring
 from tests.http.server_process import ServerProcess
 
+pytestmark = pytest.mark.requirement("K3")
+
 CANARIES = {name: f"c4nary/{name}+Value=1&{name[::-1]}~" for name in ("env", "file", "command", "stdio", "url")}
 ROTATED = "c4nary/rotated+Value=2&detator~"
 LEAKING_SERVER = Path(__file__).with_name("leaking_server.py")
@@ -96,6 +98,7 @@ def assert_no_canary(where: str, text: str) -> None:
             assert form not in text, f"{where}: {text[max(0, text.index(form) - 200) :][:400]}"
 
 
+@pytest.mark.requirement("K5")
 @pytest.mark.usefixtures("own_folders")
 async def test_secrets_that_servers_repeat_reach_no_sink_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

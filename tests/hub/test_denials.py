@@ -9,6 +9,8 @@ from tests.hub.governed_hubs import ERAS, LEGACY, connect, decisions, each_era, 
 from tests.hub.local_hubs import library
 from tests.server.raw_client import MODERN, RawClient
 
+pytestmark = pytest.mark.requirement("A1")
+
 DENY = {"rules": [{"effect": "deny", "tools": ["page://*", "book://*", "hub://*", "review", "hub.search"]}]}
 PAGE, BOOK, TEMPLATE = "page://library/3", "book://library/moby", "page://library/{number}"
 

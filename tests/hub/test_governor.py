@@ -279,6 +279,7 @@ async def test_a_record_has_the_name_that_the_caller_used(tmp_path: Path) -> Non
     assert denied.shown_as == ""
 
 
+@pytest.mark.requirement("A1")
 @each_era
 async def test_repetitions_of_a_denied_call_are_recorded_with_a_count(tmp_path: Path, dialect: str) -> None:
     rules = [{"effect": "deny", "tools": ["hammer", "saw"]}]

@@ -18,6 +18,8 @@ from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.settings.governance import SecretSettings
 from hubbub.settings.secret import SecretTemplate
 
+pytestmark = pytest.mark.requirement("A1")
+
 
 def make_recorded_hub(*upstreams: UpstreamConfig) -> tuple[Gateway, list[AuditEvent]]:
     found: list[AuditEvent] = []

@@ -12,6 +12,8 @@ from tests.server.raw_client import ALL_CAPABILITIES, RawClient
 from hubbub import Principal, Server
 from hubbub.hub.gateway import Gateway
 
+pytestmark = pytest.mark.requirement("A1")
+
 CONFIRM = {"rules": [{"effect": "confirm", "tools": ["order"]}]}
 TEA = {"item": "tea"}
 TENANTS = [{"name": "blue", "max_calls": 1}]
