@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
@@ -20,20 +20,15 @@ from msgspec.structs import replace
 from hubbub.client.config import ServerConfig
 from hubbub.errors import SecretUnavailable, SettingsError
 from hubbub.hub.upstream_logins import limits
+from hubbub.hub.upstream_logins.authorizers import HUB_ITSELF, DefinitionsAuthorizer, UserAuthorizer
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
-from hubbub.oauth.client.challenges import Challenge, select_challenge
 from hubbub.oauth.client.credentials import ClientRegistration, Credentials
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.client.oauth_client import OAuthClient
 from hubbub.oauth.client.settings import OAuth
-from hubbub.oauth.errors import LoginRequired, OAuthError, UserLoginRequired
-from hubbub.ports import Authorizer, RefusedRequest
+from hubbub.oauth.errors import OAuthError
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.settings.secret import Secret, SecretTemplate
-
-HUB_ITSELF: Final = ""
-"""The principal of the hub's own credentials."""
-_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -323,132 +318,3 @@ class ServerLogins:
             if found is not None and redirect_uri in found.registration.redirect_uris:
                 return found.registration
         return None
-
-
-class UserAuthorizer:
-    """Authorizes the requests of one user. Implements `hubbub.ports.Authorizer`."""
-
-    def __init__(self, logins: ServerLogins, key: str) -> None:
-        self._logins = logins
-        self._key = key
-        self._authorizer = logins.new_authorizer(key)
-        self.challenge: Challenge | None = None
-        """The challenge of the server when it refused the credentials."""
-        self.refused_at: float | None = None
-        """When that was; None: it was not, or there are new ones."""
-
-    def current_headers(self) -> Mapping[str, str] | None:
-        """Return the headers that suit every request now; None: use `headers`."""
-        return self._authorizer.current_headers()
-
-    async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return the headers of one request.
-
-        Raises: OAuthError.
-        """
-        return await self._authorizer.headers(method, url)
-
-    async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Obtain what the challenge requires, and return whether the request can be sent again.
-
-        Raises: UserLoginRequired, OAuthError.
-        """
-        try:
-            return await self._authorizer.handle_refusal(refused)
-        except LoginRequired:
-            self.challenge, self.refused_at = select_challenge(refused.challenge), self._logins.clock()
-            self._logins.mark_disconnected(self._key)
-            raise UserLoginRequired(self._logins.server) from None
-
-    def remember_nonce(self, nonce: str) -> None:
-        """Use this nonce in the next proof."""
-        self._authorizer.remember_nonce(nonce)
-
-    def acquire(self) -> None:
-        """Do nothing: a refresh goes on when the session that needed it ends."""
-
-    async def release(self) -> None:
-        """Do nothing, as `acquire`."""
-
-    async def use_new_login(self) -> None:
-        """Load the credentials again, because the user has logged in again."""
-        self.challenge = self.refused_at = None
-        old, self._authorizer = self._authorizer, self._logins.new_authorizer(self._key)
-        await old.release()
-
-    async def stop(self) -> None:
-        """Cancel a refresh that is in progress."""
-        await self._authorizer.release()
-
-
-class DefinitionsAuthorizer:
-    """Authorizes the hub's own session, which reads lists: as the hub itself if it has a login, or else as a user.
-
-    No call of a user is sent with it. Implements `hubbub.ports.Authorizer`.
-    """
-
-    def __init__(self, logins: ServerLogins) -> None:
-        self._logins = logins
-        self._chosen: Authorizer | None = None
-        self.chosen_key: str | None = None
-        """Whose credentials it uses now."""
-        self._refused: set[str] = set()
-        self.challenge = Challenge()
-        """The last challenge of the server."""
-
-    def current_headers(self) -> Mapping[str, str] | None:
-        """Return the headers that suit every request now; None: `headers` has to choose or to renew them."""
-        return None if self._chosen is None else self._chosen.current_headers()
-
-    async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return the headers of one request; empty if no user has logged in yet.
-
-        Raises: OAuthError.
-        """
-        if self._chosen is None:
-            await self._choose()
-        return _NO_HEADERS if self._chosen is None else await self._chosen.headers(method, url)
-
-    async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Renew the credentials in use, or use those of another user; return whether the request can be sent again.
-
-        Raises: UserLoginRequired, if there are no others.
-        """
-        self.challenge = select_challenge(refused.challenge)
-        if self._chosen is not None and refused.sent_headers:
-            try:
-                return await self._chosen.handle_refusal(refused)
-            except LoginRequired:
-                self._refused.add(self.chosen_key or HUB_ITSELF)
-                self._chosen = self.chosen_key = None
-        await self._choose()
-        if self._chosen is None:
-            raise UserLoginRequired(self._logins.server)
-        return True
-
-    def remember_nonce(self, nonce: str) -> None:
-        """Use this nonce in the next proof."""
-        if self._chosen is not None:
-            self._chosen.remember_nonce(nonce)
-
-    def acquire(self) -> None:
-        """Do nothing: the authorizers that it uses belong to `ServerLogins`."""
-
-    async def release(self) -> None:
-        """Do nothing, as `acquire`."""
-
-    def clear_refusal(self, key: str) -> None:
-        """Allow the credentials of a user again, after a new login."""
-        self._refused.discard(key)
-
-    def stop_using(self, key: str) -> None:
-        """Use the credentials of another user from now on."""
-        self._refused.discard(key)
-        if self.chosen_key == key:
-            self._chosen = self.chosen_key = None
-
-    async def _choose(self) -> None:
-        for key in await self._logins.principals():
-            if key not in self._refused:
-                self._chosen, self.chosen_key = self._logins.authorizer(key), key
-                return
