@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from hubbub.oauth.client.challenges import Challenge, select_challenge
+from hubbub.oauth.client.credentials import Credentials
 from hubbub.oauth.errors import LoginRequired, UserLoginRequired
 from hubbub.ports import Authorizer, RefusedRequest
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 HUB_ITSELF: Final = ""
 """The principal of the hub's own credentials."""
 _NO_HEADERS: Final[Mapping[str, str]] = {}
+_INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 
 
 class UserAuthorizer:
@@ -25,9 +27,27 @@ class UserAuthorizer:
         self._key = key
         self._authorizer = logins.new_authorizer(key)
         self.challenge: Challenge | None = None
-        """The challenge of the server when it refused the credentials."""
-        self.refused_at: float | None = None
-        """When that was; None: it was not, or there are new ones."""
+        """The challenge of the server when it refused the credentials; None: it did not, or there are new ones."""
+        self._refused_header = ""
+        """The `Authorization` header that it refused."""
+        self._requested_scopes: frozenset[str] = frozenset()
+        """The scopes that were requested in the last login."""
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server refuses the credentials for every request, not only for one that needs more scopes."""
+        return self.challenge is not None and not self.missing_scopes
+
+    @property
+    def missing_scopes(self) -> tuple[str, ...]:
+        """The scopes that the server requires and the login lacks."""
+        if self.challenge is None or self.challenge.error != _INSUFFICIENT_SCOPE:
+            return ()
+        return self.challenge.scopes
+
+    def is_new(self, found: Credentials) -> bool:
+        """Whether these are others than the credentials that the server refused."""
+        return self.challenge is None or _format_header(found) != self._refused_header
 
     def current_headers(self) -> Mapping[str, str] | None:
         """Return the headers that suit every request now; None: use `headers`."""
@@ -48,9 +68,19 @@ class UserAuthorizer:
         try:
             return await self._authorizer.handle_refusal(refused)
         except LoginRequired:
-            self.challenge, self.refused_at = select_challenge(refused.challenge), self._logins.clock()
+            pass
+        challenge, sent = select_challenge(refused.challenge), refused.sent_headers.get("Authorization", "")
+        if challenge.error == _INSUFFICIENT_SCOPE:
+            found = await self._logins.find_credentials(self._key)
+            if found is not None and _format_header(found) != sent:
+                await self.use_new_login()  # the user has logged in at another process
+                return True
+            if self._requested_scopes.issuperset(challenge.scopes):
+                return False  # another login would not help: the user does not get these scopes
+        self.challenge, self._refused_header = challenge, sent
+        if self.is_refused:
             self._logins.mark_disconnected(self._key)
-            raise UserLoginRequired(self._logins.server) from None
+        raise UserLoginRequired(self._logins.server)
 
     def remember_nonce(self, nonce: str) -> None:
         """Use this nonce in the next proof."""
@@ -62,9 +92,10 @@ class UserAuthorizer:
     async def release(self) -> None:
         """Do nothing, as `acquire`."""
 
-    async def use_new_login(self) -> None:
+    async def use_new_login(self, requested_scopes: tuple[str, ...] = ()) -> None:
         """Load the credentials again, because the user has logged in again."""
-        self.challenge = self.refused_at = None
+        self._requested_scopes = frozenset((*requested_scopes, *self.missing_scopes))
+        self.challenge = None
         old, self._authorizer = self._authorizer, self._logins.new_authorizer(self._key)
         await old.release()
 
@@ -144,3 +175,7 @@ class DefinitionsAuthorizer:
             if key not in self._refused:
                 self._chosen, self.chosen_key = self._logins.authorizer(key), key
                 return
+
+
+def _format_header(credentials: Credentials) -> str:
+    return f"{credentials.token_type} {credentials.access_token}"

@@ -67,7 +67,7 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
         shown = known if server is None else [server]
         if server is not None and action == "disconnect":
             await logins.disconnect(user, server)
-        elif server is not None and action == "connect" and not await _logins(logins, server).is_connected(user):
+        elif server is not None and action == "connect" and await _needs_login(_logins(logins, server), user):
             try:
                 await request_login(logins, context.call, server)
             except UpstreamLoginRequired as error:
@@ -76,6 +76,10 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
                     raise
                 return ConnectResult([ConnectedServer(server, connected=False, url=url)])
         return ConnectResult([ConnectedServer(each, await _logins(logins, each).is_connected(user)) for each in shown])
+
+
+async def _needs_login(logins: ServerLogins, user: HubUser) -> bool:
+    return bool(logins.missing_scopes(user)) or not await logins.is_connected(user)
 
 
 def _logins(logins: UpstreamLogins, server: str) -> ServerLogins:

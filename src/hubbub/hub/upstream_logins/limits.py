@@ -16,6 +16,8 @@ LOGIN_POLL_S: Final = 2.0
 """How often a call that waits for a login looks for it in the store, where another process may have put it."""
 LOGIN_WAIT_S: Final = 90.0
 """How long a call waits for a login; after that its caller gets an error with the URL, and can repeat the call."""
+LOGINS_OF_CALL: Final = 2
+"""Logins that one call waits for: the second is for scopes that the server required after the first."""
 MAX_USED_LOGIN_LINKS: Final = 10_000
 """Links to log in that were used and have not expired."""
 COOKIE_CHARACTERS: Final = 3900

@@ -157,12 +157,13 @@ close the page.</p>
             _check_person(HubUser.from_principal(person), link)
         self._upstream_logins.bind(link, browser)
         url, login = await self._upstream_logins.begin(link)
-        record = [msgspec.to_builtins(link), msgspec.to_builtins(login), browser]
+        # The login contains the scopes, too, and cookies are small.
+        record = [msgspec.to_builtins(msgspec.structs.replace(link, scopes=())), msgspec.to_builtins(login), browser]
         sealed = self._sealer.seal(_PENDING, record, lifetime_s=limits.LOGIN_S)
         if len(sealed) > limits.COOKIE_CHARACTERS:
             raise LinkRefused(
-                "The client id of this hub at the authorization server is too long; "
-                "ask the operator of the hub to set `client_id`"
+                "The client id of this hub at the authorization server or the list of scopes is too long; "
+                "ask the operator of the hub to set `client_id` or `scope`"
             )
         await redirect(exchange, url, (self._cookie(login.state, sealed, int(limits.LOGIN_S)),))
 

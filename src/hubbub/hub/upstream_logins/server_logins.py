@@ -101,11 +101,16 @@ class ServerLogins:
 
     async def is_connected(self, user: HubUser) -> bool:
         """Whether a user has credentials that were not refused."""
-        if user.key not in self._connected and await self._find_credentials(user.key) is not None:
+        if user.key not in self._connected and await self.find_credentials(user.key) is not None:
             authorizer = self._authorizers.get(user.key)
-            if authorizer is None or authorizer.refused_at is None:
+            if authorizer is None or not authorizer.is_refused:
                 self._mark_connected(user.key)
         return user.key in self._connected
+
+    def missing_scopes(self, user: HubUser) -> tuple[str, ...]:
+        """The scopes that the server requires and the login of a user lacks."""
+        authorizer = self._authorizers.get(user.key)
+        return () if authorizer is None else authorizer.missing_scopes
 
     def authorizer(self, key: str) -> UserAuthorizer:
         """Return the authorizer of a user or of the hub itself; all sessions of the user share it."""
@@ -138,24 +143,25 @@ class ServerLogins:
 
     # -- logging in ------------------------------------------------------------------------
 
-    async def begin(self, user: HubUser, redirect_uri: str) -> tuple[str, PendingLogin]:
+    async def begin(self, user: HubUser, redirect_uri: str, scopes: tuple[str, ...] = ()) -> tuple[str, PendingLogin]:
         """Return the URL at which the user logs in, and what `finish` needs; keep that secret.
+
+        `scopes` are requested together with the configured ones and those of the present login.
 
         Raises: OAuthError.
         """
         client, authorizer = self._client(user.key), self.authorizer(user.key)
         challenge = authorizer.challenge or self.definitions.challenge
         discovered = await client.discover(challenge)
-        before = await self._find_credentials(user.key)
+        before = await self.find_credentials(user.key)
         # If refreshing failed, the authorization server may have forgotten the client, and would only show an error.
-        is_refused = authorizer.refused_at is not None
-        previous = None if is_refused else await self._find_registration(discovered.issuer, redirect_uri)
+        previous = None if authorizer.is_refused else await self._find_registration(discovered.issuer, redirect_uri)
         granted = before.scopes if before is not None and before.issuer == discovered.issuer else ()
         url, pending = await client.begin_login(
             redirect_uri,
             challenge,
             discovered=discovered,
-            more_scopes=granted,
+            more_scopes=tuple(dict.fromkeys((*granted, *scopes))),
             previous=previous,
         )
         if pending.registration.source == "dynamic":
@@ -176,7 +182,7 @@ class ServerLogins:
                 await self._store.delete(key)
         async with self._store.lock(client.key(credentials.issuer)):
             await self._store.save(client.key(credentials.issuer), credentials)
-        await self.authorizer(user.key).use_new_login()
+        await self.authorizer(user.key).use_new_login(pending.scopes)
         self.definitions.clear_refusal(user.key)
         self._mark_connected(user.key)
         self.report_change()
@@ -208,13 +214,13 @@ class ServerLogins:
         self._changed = asyncio.Event()
 
     async def _has_new_login(self, user: HubUser) -> bool:
-        if user.key in self._connected:
+        authorizer = self.authorizer(user.key)
+        if user.key in self._connected and authorizer.challenge is None:
             return True
-        found = await self._find_credentials(user.key)
-        refused_at = self.authorizer(user.key).refused_at
-        if found is None or (refused_at is not None and found.obtained_at <= refused_at):
+        found = await self.find_credentials(user.key)
+        if found is None or not authorizer.is_new(found):
             return False
-        await self.authorizer(user.key).use_new_login()
+        await authorizer.use_new_login()
         self._mark_connected(user.key)
         return True
 
@@ -298,8 +304,8 @@ class ServerLogins:
             )
         return secret.fill({name: (await secrets.resolve(name, tenant)).reveal() for name in secret.names})
 
-    async def _find_credentials(self, key: str) -> Credentials | None:
-        """The newest credentials of a user."""
+    async def find_credentials(self, key: str) -> Credentials | None:
+        """Return the newest stored credentials of a user."""
         newest: Credentials | None = None
         for each in await self._store.list(resource=self.resource, principal=key):
             found = await self._store.load(each)

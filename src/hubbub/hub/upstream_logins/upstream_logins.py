@@ -50,6 +50,8 @@ class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     server: str
     notify_principal: str = ""
     """The name of the principal whose clients get the notification that the login is complete; empty: none."""
+    scopes: tuple[str, ...] = ()
+    """The scopes that the server requires and the present login lacks."""
 
 
 class _LinkUse(msgspec.Struct):
@@ -131,7 +133,9 @@ class UpstreamLogins:
         principal, revision = caller.principal, caller.revision
         has_notification = revision.elicitation == "url" and not revision.rounds
         notify_principal = principal.name if has_notification else ""
-        link = LoginLink(secrets.token_hex(12), HubUser.from_principal(principal), server, notify_principal)
+        user, logins = HubUser.from_principal(principal), self.find(server)
+        scopes = () if logins is None else logins.missing_scopes(user)
+        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes)
         return link, self.link_url(link)
 
     def link_url(self, link: LoginLink) -> str:
@@ -157,6 +161,12 @@ class UpstreamLogins:
             raise LinkRefused(f"The server {link.server} does not need a login any more")
         return link
 
+    def is_for_present_login(self, link: LoginLink) -> bool:
+        """Whether the login of a link is still to come, and gives the scopes that its user lacks."""
+        use, logins = self._uses.get(link.id), self.find(link.server)
+        missing = () if logins is None else logins.missing_scopes(link.user)
+        return (use is None or not use.is_done) and set(missing) <= set(link.scopes)
+
     def bind(self, link: LoginLink, browser: str) -> None:
         """Let only this browser use a link.
 
@@ -174,7 +184,7 @@ class UpstreamLogins:
 
         Raises: OAuthError, LinkRefused.
         """
-        return await self._logins(link).begin(link.user, self.base_url + CALLBACK_PATH)
+        return await self._logins(link).begin(link.user, self.base_url + CALLBACK_PATH, link.scopes)
 
     async def finish(self, link: LoginLink, pending: PendingLogin, redirect: str) -> None:
         """Log the user of a link in; calls that wait for it continue.
