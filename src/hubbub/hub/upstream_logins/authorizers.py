@@ -28,6 +28,8 @@ class UserAuthorizer:
         self._authorizer = logins.new_authorizer(key)
         self.challenge: Challenge | None = None
         """The challenge of the server when it refused the credentials; None: it did not, or there are new ones."""
+        self._found_header = ""
+        """The `Authorization` header of the credentials that the last check found."""
         self._refused_header = ""
         """The `Authorization` header that it refused."""
         self._requested_scopes: frozenset[str] = frozenset()
@@ -51,13 +53,15 @@ class UserAuthorizer:
 
     def current_headers(self) -> Mapping[str, str] | None:
         """Return the headers that suit every request now; None: use `headers`."""
-        return self._authorizer.current_headers()
+        return self._authorizer.current_headers() if self._logins.was_checked(self._key) else None
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return the headers of one request.
+        """Return the headers of one request; without a token if the user is not logged in any more.
 
         Raises: OAuthError.
         """
+        if not self._logins.was_checked(self._key):
+            await self._logins.check(self._key)
         return await self._authorizer.headers(method, url)
 
     async def handle_refusal(self, refused: RefusedRequest) -> bool:
@@ -96,8 +100,28 @@ class UserAuthorizer:
         """Load the credentials again, because the user has logged in again."""
         self._requested_scopes = frozenset((*requested_scopes, *self.missing_scopes))
         self.challenge = None
+        await self._replace()
+
+    async def forget(self) -> None:
+        """Stop using the credentials, because the store has none."""
+        if self._authorizer.current_headers() != _NO_HEADERS:
+            await self._replace()
+
+    async def _replace(self) -> None:
+        """Load credentials from the store with the next request."""
+        self._found_header = ""
         old, self._authorizer = self._authorizer, self._logins.new_authorizer(self._key)
         await old.release()
+
+    def follow(self, found: Credentials) -> None:
+        """Use the credentials in the store, if another process has replaced those in use."""
+        header, known = _format_header(found), self._found_header
+        if self.is_refused:
+            self.challenge = None
+        if known not in ("", header) and header != (self._authorizer.current_headers() or {}).get("Authorization"):
+            # The old one is not released: a refresh in progress must end, because a refresh token can be used once.
+            self._authorizer = self._logins.new_authorizer(self._key)
+        self._found_header = header
 
     async def stop(self) -> None:
         """Cancel a refresh that is in progress."""
@@ -128,6 +152,8 @@ class DefinitionsAuthorizer:
 
         Raises: OAuthError.
         """
+        if self._chosen is not None and not self._logins.was_checked(self.chosen_key or HUB_ITSELF):
+            await self._logins.check(self.chosen_key or HUB_ITSELF)
         if self._chosen is None:
             await self._choose()
         return _NO_HEADERS if self._chosen is None else await self._chosen.headers(method, url)

@@ -85,8 +85,8 @@ class ServerLogins:
         self._store = settings.credential_store
         self._clients: dict[str, OAuthClient] = {}
         self._authorizers: dict[str, UserAuthorizer] = {}
-        self._connected: set[str] = set()
-        """Users whose credentials are known to exist, so that calls need not query the store."""
+        self._checked_at: dict[str, float] = {}
+        """When the credentials of a user were last seen in the store, so that few calls need to query it."""
         self._registrations: dict[tuple[str, str], ClientRegistration] = {}
         """Client ids that were registered by this process, by issuer and redirect URI: the hub needs one for all."""
         self._changed = asyncio.Event()
@@ -96,16 +96,36 @@ class ServerLogins:
     # -- calls -----------------------------------------------------------------------------
 
     def is_known_connected(self, user: HubUser) -> bool:
-        """Whether a user was seen to be logged in; False if `is_connected` has to find out."""
-        return user.key in self._connected
+        """Whether a user was seen to be logged in just now; False if `is_connected` has to find out."""
+        return self.was_checked(user.key)
 
     async def is_connected(self, user: HubUser) -> bool:
         """Whether a user has credentials that were not refused."""
-        if user.key not in self._connected and await self.find_credentials(user.key) is not None:
-            authorizer = self._authorizers.get(user.key)
-            if authorizer is None or not authorizer.is_refused:
-                self._mark_connected(user.key)
-        return user.key in self._connected
+        return self.was_checked(user.key) or await self.check(user.key)
+
+    def was_checked(self, key: str) -> bool:
+        """Whether the credentials of a user, or of the hub itself, were in the store `LOGIN_CHECK_S` ago or later."""
+        checked_at = self._checked_at.get(key)
+        return checked_at is not None and abs(self.clock() - checked_at) < limits.LOGIN_CHECK_S
+
+    async def check(self, key: str) -> bool:
+        """Return whether the store has credentials that were not refused; stop using those that it does not have.
+
+        Another process may have deleted them, or replaced them after another login.
+        """
+        found, authorizer = await self.find_credentials(key), self._authorizers.get(key)
+        if found is None:
+            self._checked_at.pop(key, None)
+            self.definitions.stop_using(key)
+            if authorizer is not None:
+                await authorizer.forget()
+            return False
+        if authorizer is not None:
+            if authorizer.is_refused and not authorizer.is_new(found):
+                return False
+            authorizer.follow(found)
+        self._mark_checked(key)
+        return True
 
     def missing_scopes(self, user: HubUser) -> tuple[str, ...]:
         """The scopes that the server requires and the login of a user lacks."""
@@ -134,12 +154,13 @@ class ServerLogins:
 
     def mark_disconnected(self, key: str) -> None:
         """Treat a user as logged out, because the server refused credentials that cannot be renewed."""
-        self._connected.discard(key)
+        self._checked_at.pop(key, None)
 
-    def _mark_connected(self, key: str) -> None:
-        if len(self._connected) >= limits.USER_AUTHORIZERS:
-            self._connected.clear()
-        self._connected.add(key)
+    def _mark_checked(self, key: str) -> None:
+        self._checked_at.pop(key, None)
+        if len(self._checked_at) >= limits.USER_AUTHORIZERS:
+            del self._checked_at[next(iter(self._checked_at))]
+        self._checked_at[key] = self.clock()
 
     # -- logging in ------------------------------------------------------------------------
 
@@ -184,7 +205,7 @@ class ServerLogins:
             await self._store.save(client.key(credentials.issuer), credentials)
         await self.authorizer(user.key).use_new_login(pending.scopes)
         self.definitions.clear_refusal(user.key)
-        self._mark_connected(user.key)
+        self._mark_checked(user.key)
         self.report_change()
         return credentials
 
@@ -215,13 +236,13 @@ class ServerLogins:
 
     async def _has_new_login(self, user: HubUser) -> bool:
         authorizer = self.authorizer(user.key)
-        if user.key in self._connected and authorizer.challenge is None:
+        if self.was_checked(user.key) and authorizer.challenge is None:
             return True
         found = await self.find_credentials(user.key)
         if found is None or not authorizer.is_new(found):
             return False
         await authorizer.use_new_login()
-        self._mark_connected(user.key)
+        self._mark_checked(user.key)
         return True
 
     # -- logging out -----------------------------------------------------------------------
@@ -231,7 +252,7 @@ class ServerLogins:
 
         The sessions of the user must have ended, so that none saves renewed credentials.
         """
-        self._connected.discard(user.key)
+        self._checked_at.pop(user.key, None)
         authorizer = self._authorizers.pop(user.key, None)
         if authorizer is not None:
             await authorizer.stop()
