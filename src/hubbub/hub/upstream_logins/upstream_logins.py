@@ -26,6 +26,7 @@ from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError
 from hubbub.protocol.calls import Caller, Notification, Principal
+from hubbub.server.public_routes import Identification
 
 if TYPE_CHECKING:
     from hubbub.hub.catalog import CatalogView
@@ -52,6 +53,8 @@ class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     """The name of the principal whose clients get the notification that the login is complete; empty: none."""
     scopes: tuple[str, ...] = ()
     """The scopes that the server requires and the present login lacks."""
+    identification: Identification = "none"
+    """How the page identifies the person who opens it: with the kind of credential that the user called with."""
 
 
 class _LinkUse(msgspec.Struct):
@@ -128,15 +131,26 @@ class UpstreamLogins:
     def make_link(self, caller: Caller, server: str) -> tuple[LoginLink, str]:
         """Return a new link for the user who calls, and its URL.
 
-        Raises: SettingsError.
+        Raises: SettingsError, if the URL of the hub is not known, or the hub cannot identify the user in a browser.
         """
         principal, revision = caller.principal, caller.revision
         has_notification = revision.elicitation == "url" and not revision.rounds
         notify_principal = principal.name if has_notification else ""
         user, logins = HubUser.from_principal(principal), self.find(server)
         scopes = () if logins is None else logins.missing_scopes(user)
-        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes)
+        identification = self._hub.main_front.identification(principal)
+        self._check_identification(identification)
+        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes, identification)
         return link, self.link_url(link)
+
+    def _check_identification(self, identification: Identification) -> None:
+        oauth = self._hub.main_front.oauth
+        if identification == "none" and (oauth is None or not oauth.allow_unidentified_logins):
+            raise SettingsError(
+                "This hub cannot check who opens a link to log in, because another authorization server issued the "
+                "token of this call. Call the hub with a login at the hub itself or an API key, or ask its operator to "
+                "set allow_unidentified_logins in [oauth]"
+            )
 
     def link_url(self, link: LoginLink) -> str:
         """Return the URL of a link; it can be used for `LOGIN_S` from now on."""
