@@ -128,3 +128,22 @@ async def test_rows_are_sealed_for_their_key_and_their_installation(tmp_path: Pa
         with pytest.raises(SettingsError, match="sealing key"):
             await other.load(key)
         await other.close()
+
+
+async def test_the_first_claim_on_a_name_wins_at_every_process(url: str) -> None:
+    now = [1_000_000.0]
+    stores = [SqlCredentialStore(url, SEALER, clock=lambda: now[0]) for _ in range(2)]
+    try:
+        assert await stores[0].find_claim("done link") is None
+        values = [f"{number}" for number in range(8)]
+        won = await asyncio.gather(
+            *(store.claim("done link", value, now[0] + 60) for value, store in zip(values, stores * 4, strict=True))
+        )
+        assert len(set(won)) == 1
+        assert await stores[1].find_claim("done link") == won[0]
+        now[0] += 61
+        assert await stores[1].find_claim("done link") is None
+        assert await stores[1].claim("done link", "later", now[0] + 60) == "later"
+    finally:
+        for store in stores:
+            await store.close()

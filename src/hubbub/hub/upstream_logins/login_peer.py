@@ -85,7 +85,7 @@ class LoginPeer:
                 return await self._upstream.request(call)
             except UserLoginRequired:
                 # The server refused the request: it was not executed.
-                if link is not None and not self._upstream_logins.is_for_present_login(link):
+                if link is not None and not await self._upstream_logins.is_for_present_login(link):
                     link = None
         uses_rounds = call.caller.revision.rounds and call.method in _INPUT_METHODS and supports_urls(call.caller)
         for _ in range(limits.LOGINS_OF_CALL):

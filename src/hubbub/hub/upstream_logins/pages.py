@@ -95,7 +95,7 @@ class ConnectPages:
     # -- the page ----------------------------------------------------------------------------
 
     async def _show(self, exchange: HttpExchange) -> None:
-        link = self._link(exchange)
+        link = await self._link(exchange)
         if link.identification == "login":
             person_login = self._upstream_logins.person_login
             if person_login is None:
@@ -139,7 +139,7 @@ close the page.</p>
 
     async def _continue(self, exchange: HttpExchange) -> None:
         """Serve the form: send the browser to the authorization server."""
-        link = self._link(exchange)
+        link = await self._link(exchange)
         form = await read_form(exchange)
         browser = hash_browser_cookie(self._browser.read(exchange))
         try:
@@ -163,7 +163,7 @@ close the page.</p>
                 await self._respond_with_form(exchange, link, _UNKNOWN_KEY, 403)
                 return
             _check_person(HubUser.from_principal(person), link)
-        self._upstream_logins.bind(link, browser)
+        await self._upstream_logins.bind(link, browser)
         url, login = await self._upstream_logins.begin(link)
         # The login contains the scopes, too, and cookies are small.
         record = [msgspec.to_builtins(msgspec.structs.replace(link, scopes=())), msgspec.to_builtins(login), browser]
@@ -222,8 +222,8 @@ close the page.</p>
     def _style_url(self) -> str:
         return self._upstream_logins.base_url + pages.STYLE_PATH
 
-    def _link(self, exchange: HttpExchange) -> LoginLink:
-        return self._upstream_logins.open_link(exchange.path.removeprefix(CONNECT_PATH))
+    async def _link(self, exchange: HttpExchange) -> LoginLink:
+        return await self._upstream_logins.open_link(exchange.path.removeprefix(CONNECT_PATH))
 
     def _serving(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> Callable[[HttpExchange], Awaitable[None]]:
         async def serve(exchange: HttpExchange) -> None:

@@ -21,6 +21,7 @@ from hubbub.client.config import ServerConfig
 from hubbub.errors import SecretUnavailable, SettingsError
 from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.authorizers import HUB_ITSELF, DefinitionsAuthorizer, UserAuthorizer
+from hubbub.hub.upstream_logins.claims import ClaimStore
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
 from hubbub.oauth.client.credentials import ClientRegistration, Credentials
 from hubbub.oauth.client.login import PendingLogin
@@ -286,6 +287,11 @@ class ServerLogins:
         for authorizer in self._authorizers.values():
             await authorizer.stop()
         self._authorizers.clear()
+
+    @property
+    def claims(self) -> ClaimStore | None:
+        """The store of claims that all processes share; None if there is no database."""
+        return self._store if isinstance(self._store, ClaimStore) else None
 
     async def close_store(self) -> None:
         """Close the store, if it is one that can be closed."""

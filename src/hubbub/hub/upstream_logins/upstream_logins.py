@@ -1,7 +1,8 @@
 """Starts, finishes and ends the logins of a hub's users at its servers.
 
 A login begins with a link to this hub, which names the user and the server. It is not a credential: the page
-behind it requires the user's own, or names the user, and only the first browser that submitted that page can use it.
+behind it requires the user's own, or names the user, and only the first browser that submitted that page can use it,
+once. With a database, all processes of the installation share these uses.
 The redirect needs a state, which is sealed in a cookie of that browser, so that any process of the installation can
 finish the login.
 """
@@ -22,6 +23,7 @@ from hubbub.governance.decision import Target
 from hubbub.hub.config import CONNECT
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
 from hubbub.hub.upstream_logins import limits
+from hubbub.hub.upstream_logins.claims import MemoryClaims
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError
@@ -38,6 +40,8 @@ CONNECT_PATH: Final = "/oauth/connect/"
 CALLBACK_PATH: Final = "/oauth/upstream/callback"
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 _LINK: Final = "login link"
+_BROWSER: Final = "browser"
+_DONE: Final = "done"
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -57,16 +61,6 @@ class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     """How the page identifies the person who opens it: with the kind of credential that the user called with."""
 
 
-class _LinkUse(msgspec.Struct):
-    """The use of a link in this process."""
-
-    expires_at: float
-    browser: str = ""
-    """The hash of the cookie of the first browser that submitted the form; empty: none did."""
-    failure: str = ""
-    is_done: bool = False
-
-
 class LinkRefused(HubbubError):
     """A link cannot be used; the message says why."""
 
@@ -77,7 +71,9 @@ class UpstreamLogins:
     def __init__(self, hub: Gateway, *, clock: Callable[[], float] = time.time) -> None:
         self._hub = hub
         self._clock = clock
-        self._uses: dict[str, _LinkUse] = {}
+        self._claims = MemoryClaims(clock)
+        self._failures = MemoryClaims(clock)
+        """Why logins failed whose calls wait in this process."""
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -157,7 +153,7 @@ class UpstreamLogins:
         record = msgspec.to_builtins(link)
         return self.base_url + CONNECT_PATH + self._hub.sealer.seal(_LINK, record, lifetime_s=limits.LOGIN_S)
 
-    def open_link(self, sealed: str) -> LoginLink:
+    async def open_link(self, sealed: str) -> LoginLink:
         """Return the content of the link with this path.
 
         Raises: LinkRefused.
@@ -168,28 +164,25 @@ class UpstreamLogins:
             raise LinkRefused(
                 "This link has expired or is incomplete. Start the login again to get a new one"
             ) from None
-        use = self._uses.get(link.id)
-        if use is not None and use.is_done:
+        if await self._is_done(link):
             raise LinkRefused("This link was used already. If you still have to log in, start again to get a new one")
         if self.find(link.server) is None:
             raise LinkRefused(f"The server {link.server} does not need a login any more")
         return link
 
-    def is_for_present_login(self, link: LoginLink) -> bool:
+    async def is_for_present_login(self, link: LoginLink) -> bool:
         """Whether the login of a link is still to come, and gives the scopes that its user lacks."""
-        use, logins = self._uses.get(link.id), self.find(link.server)
+        logins = self.find(link.server)
         missing = () if logins is None else logins.missing_scopes(link.user)
-        return (use is None or not use.is_done) and set(missing) <= set(link.scopes)
+        return set(missing) <= set(link.scopes) and not await self._is_done(link)
 
-    def bind(self, link: LoginLink, browser: str) -> None:
+    async def bind(self, link: LoginLink, browser: str) -> None:
         """Let only this browser use a link.
 
         Raises: LinkRefused, if another one does.
         """
-        use = self._use(link)
-        if use.browser and use.browser != browser:
+        if await self._claim(link, _BROWSER, browser) != browser:
             raise LinkRefused("This link was opened in another browser already. Start the login again to get a new one")
-        use.browser = browser
 
     # -- logging in ------------------------------------------------------------------------
 
@@ -205,16 +198,15 @@ class UpstreamLogins:
 
         Raises: OAuthError, LinkRefused.
         """
-        use, logins = self._use(link), self._logins(link)
-        if use.is_done:
+        logins, attempt = self._logins(link), secrets.token_hex(12)
+        if await self._claim(link, _DONE, attempt) != attempt:
             raise LinkRefused(
                 "This login has ended already. If you still have to log in, start again to get a new link"
             )
-        use.is_done = True  # before anything is awaited: a redirect is used once
         try:
             credentials = await logins.finish(link.user, pending, redirect)
         except OAuthError as error:
-            self.fail(link, error.message)
+            await self._report_failure(link, error.message)
             raise
         self._report("credential.connect", link.server, link.user.principal, {"issuer": credentials.issuer})
         logger.info("user_connected", extra={"server": link.server, "tenant": link.user.tenant})
@@ -224,10 +216,9 @@ class UpstreamLogins:
                 front.broadcaster.publish(note)
         await self._read_lists(link.server)
 
-    def fail(self, link: LoginLink, reason: str) -> None:
+    async def _report_failure(self, link: LoginLink, reason: str) -> None:
         """End the calls that wait for this login."""
-        use = self._use(link)
-        use.failure, use.is_done = reason, True
+        await self._failures.claim(link.id, reason, self._clock() + limits.LOGIN_S)
         logger.warning("user_not_connected", extra={"server": link.server, "reason": reason})
         logins = self.find(link.server)
         if logins is not None:
@@ -238,8 +229,9 @@ class UpstreamLogins:
 
         Raises: AuthorizationFailed.
         """
-        connected = await self._logins(link).wait_connected(link.user, timeout_s, lambda: bool(self._use(link).failure))
-        if not connected and (failure := self._use(link).failure):
+        logins = self._logins(link)
+        connected = await logins.wait_connected(link.user, timeout_s, lambda: self._failures.has_claim(link.id))
+        if not connected and (failure := await self._failures.find_claim(link.id)):
             raise AuthorizationFailed(failure)
         if connected:
             await self._read_lists(link.server)
@@ -293,14 +285,15 @@ class UpstreamLogins:
             raise LinkRefused(f"The server {link.server} does not need a login any more")
         return found
 
-    def _use(self, link: LoginLink) -> _LinkUse:
-        now = self._clock()
-        while self._uses:
-            oldest = next(iter(self._uses))
-            if len(self._uses) < limits.MAX_USED_LOGIN_LINKS and self._uses[oldest].expires_at > now:
-                break
-            del self._uses[oldest]
-        return self._uses.setdefault(link.id, _LinkUse(now + 2 * limits.LOGIN_S))
+    async def _claim(self, link: LoginLink, kind: str, value: str) -> str:
+        """Return the first claim of this kind on a link."""
+        claims = self._logins(link).claims or self._claims
+        # Longer than both halves of a login: the link, and the redirect of a login that began at its end.
+        return await claims.claim(f"{kind} {link.id}", value, self._clock() + 2 * limits.LOGIN_S)
+
+    async def _is_done(self, link: LoginLink) -> bool:
+        claims = self._logins(link).claims or self._claims
+        return await claims.find_claim(f"{_DONE} {link.id}") is not None
 
     def _report(self, event: str, server: str, principal: Principal, facts: Mapping[str, str]) -> None:
         upstream = self._hub.upstreams.get(server)

@@ -40,7 +40,7 @@ from hubbub.store.sql import (
     text,
 )
 
-SCHEMA: Final = Schema(Path(__file__).parent, "0001", "oauth_credentials_version")
+SCHEMA: Final = Schema(Path(__file__).parent, "0002", "oauth_credentials_version")
 _PURPOSE: Final = "oauth credentials"
 
 metadata = MetaData()
@@ -51,7 +51,9 @@ credentials_table = Table(
     Column("resource", Text, nullable=False),
     Column("principal", Text, nullable=False),
     Column("sealed", Text, nullable=False),
+    Column("unusable_at", BigInteger, nullable=True),
     PrimaryKeyConstraint("resource", "principal", "issuer"),
+    Index("oauth_credentials_unusable", "unusable_at"),
 )
 locks = Table(
     "oauth_credential_locks",
@@ -63,6 +65,14 @@ locks = Table(
     Column("expires_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("resource", "principal", "issuer"),
     Index("oauth_credential_locks_expires", "expires_at"),
+)
+claims = Table(
+    "oauth_claims",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("oauth_claims_expires", "expires_at"),
 )
 # Both engines know these statements.
 _SAVE: Final = text(
@@ -77,10 +87,14 @@ _LOCK: Final = text(
     "DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at "
     "WHERE oauth_credential_locks.expires_at <= :now RETURNING holder"
 )
+_CLAIM: Final = text(
+    "INSERT INTO oauth_claims (name, value, expires_at) VALUES (:name, :value, :expires_at) "
+    "ON CONFLICT (name) DO NOTHING"
+)
 
 
 class SqlCredentialStore:
-    """Stores credentials in a database. Implements `CredentialStore`."""
+    """Stores credentials in a database, and claims on links to log in. Implements `CredentialStore`."""
 
     def __init__(self, url: str, sealer: Sealer, *, clock: Callable[[], float] = time.time) -> None:
         """Raises: SettingsError, if the URL is not one of a database."""
@@ -161,6 +175,30 @@ class SqlCredentialStore:
             yield
         finally:
             await asyncio.shield(self._unlock(key, holder))
+
+    async def claim(self, name: str, value: str, expires_at: float) -> str:
+        """Return the value of the first claim on a name, which is this one if there was none.
+
+        Raises: StoreFailed.
+        """
+        expired = delete(claims).where(claims.c.expires_at <= int(self._clock()))
+        query = select(claims.c.value).where(claims.c.name == name)
+        row = {"name": name, "value": value, "expires_at": int(expires_at)}
+
+        def claim(connection: Connection) -> str:
+            connection.execute(expired)
+            connection.execute(_CLAIM, row)
+            return str(connection.execute(query).scalar_one())
+
+        return await (await self._database()).write(claim)
+
+    async def find_claim(self, name: str) -> str | None:
+        """Return the value of the first claim on a name; None: there was none, or it has expired.
+
+        Raises: StoreFailed.
+        """
+        query = select(claims.c.value).where(claims.c.name == name, claims.c.expires_at > int(self._clock()))
+        return await (await self._database()).read(lambda connection: connection.execute(query).scalar())
 
     async def close(self) -> None:
         """Close the database; the next use opens it again."""
