@@ -36,10 +36,6 @@ class MemoryClaims:
             del self._claims[oldest]
         return self._claims.setdefault(name, (value, expires_at))[0]
 
-    def has_claim(self, name: str) -> bool:
-        """Whether there is a claim on a name."""
-        return name in self._claims
-
     async def find_claim(self, name: str) -> str | None:
         """Return the value of the first claim on a name; None: there was none, or it has expired."""
         value, expires_at = self._claims.get(name, (None, 0.0))

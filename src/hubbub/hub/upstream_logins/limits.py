@@ -20,7 +20,7 @@ LOGIN_WAIT_S: Final = 90.0
 """How long a call waits for a login; after that its caller gets an error with the URL, and can repeat the call."""
 LOGINS_OF_CALL: Final = 2
 """Logins that one call waits for: the second is for scopes that the server required after the first."""
-LOGIN_CLAIMS: Final = 20_000
-"""Links to log in that were used and have not expired: two claims for each."""
+LOGIN_CLAIMS: Final = 30_000
+"""Links to log in that were used and have not expired: three claims for each."""
 COOKIE_CHARACTERS: Final = 3900
 """The state of a login in a cookie; browsers refuse cookies of more than 4096 bytes."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -210,7 +210,7 @@ class ServerLogins:
         self.report_change()
         return credentials
 
-    async def wait_connected(self, user: HubUser, timeout_s: float, is_over: Callable[[], bool]) -> bool:
+    async def wait_connected(self, user: HubUser, timeout_s: float, is_over: Callable[[], Awaitable[bool]]) -> bool:
         """Wait until the user has logged in, at this process or another one; return whether that happened in time.
 
         Ends early if `is_over`.
@@ -221,7 +221,7 @@ class ServerLogins:
             if await self._has_new_login(user):
                 return True
             left_s = deadline - asyncio.get_running_loop().time()
-            if left_s <= 0 or is_over():
+            if left_s <= 0 or await is_over():
                 return False
             try:
                 # Another process that finished the login cannot set the event.

@@ -42,6 +42,7 @@ ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 _LINK: Final = "login link"
 _BROWSER: Final = "browser"
 _DONE: Final = "done"
+_FAILED: Final = "failed"
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -72,8 +73,6 @@ class UpstreamLogins:
         self._hub = hub
         self._clock = clock
         self._claims = MemoryClaims(clock)
-        self._failures = MemoryClaims(clock)
-        """Why logins failed whose calls wait in this process."""
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -164,17 +163,26 @@ class UpstreamLogins:
             raise LinkRefused(
                 "This link has expired or is incomplete. Start the login again to get a new one"
             ) from None
-        if await self._is_done(link):
+        if await self._is_claimed(link, _DONE):
             raise LinkRefused("This link was used already. If you still have to log in, start again to get a new one")
         if self.find(link.server) is None:
             raise LinkRefused(f"The server {link.server} does not need a login any more")
         return link
 
+    async def find_failure(self, url: str, user: HubUser) -> str | None:
+        """Return why the login with a link of this user failed; None: it did not, or it is no such link."""
+        try:
+            sealed = url.partition(CONNECT_PATH)[2]
+            link = msgspec.convert(self._hub.sealer.open(_LINK, sealed), LoginLink)
+        except (ValueError, msgspec.ValidationError):
+            return None
+        return await self._find_claim(link, _FAILED) if link.user == user and self.find(link.server) else None
+
     async def is_for_present_login(self, link: LoginLink) -> bool:
         """Whether the login of a link is still to come, and gives the scopes that its user lacks."""
         logins = self.find(link.server)
         missing = () if logins is None else logins.missing_scopes(link.user)
-        return set(missing) <= set(link.scopes) and not await self._is_done(link)
+        return set(missing) <= set(link.scopes) and not await self._is_claimed(link, _DONE)
 
     async def bind(self, link: LoginLink, browser: str) -> None:
         """Let only this browser use a link.
@@ -218,7 +226,7 @@ class UpstreamLogins:
 
     async def _report_failure(self, link: LoginLink, reason: str) -> None:
         """End the calls that wait for this login."""
-        await self._failures.claim(link.id, reason, self._clock() + limits.LOGIN_S)
+        await self._claim(link, _FAILED, reason)
         logger.warning("user_not_connected", extra={"server": link.server, "reason": reason})
         logins = self.find(link.server)
         if logins is not None:
@@ -230,8 +238,8 @@ class UpstreamLogins:
         Raises: AuthorizationFailed.
         """
         logins = self._logins(link)
-        connected = await logins.wait_connected(link.user, timeout_s, lambda: self._failures.has_claim(link.id))
-        if not connected and (failure := await self._failures.find_claim(link.id)):
+        connected = await logins.wait_connected(link.user, timeout_s, lambda: self._is_claimed(link, _FAILED))
+        if not connected and (failure := await self._find_claim(link, _FAILED)):
             raise AuthorizationFailed(failure)
         if connected:
             await self._read_lists(link.server)
@@ -291,9 +299,12 @@ class UpstreamLogins:
         # Longer than both halves of a login: the link, and the redirect of a login that began at its end.
         return await claims.claim(f"{kind} {link.id}", value, self._clock() + 2 * limits.LOGIN_S)
 
-    async def _is_done(self, link: LoginLink) -> bool:
+    async def _find_claim(self, link: LoginLink, kind: str) -> str | None:
         claims = self._logins(link).claims or self._claims
-        return await claims.find_claim(f"{_DONE} {link.id}") is not None
+        return await claims.find_claim(f"{kind} {link.id}")
+
+    async def _is_claimed(self, link: LoginLink, kind: str) -> bool:
+        return await self._find_claim(link, kind) is not None
 
     def _report(self, event: str, server: str, principal: Principal, facts: Mapping[str, str]) -> None:
         upstream = self._hub.upstreams.get(server)
