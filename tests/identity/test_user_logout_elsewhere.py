@@ -5,15 +5,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from tests.client.scripted_server import ScriptedRequest
 from tests.oauth.client.protected_server import REDIRECT_URI, ProtectedServer, protected_server
 
 from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
+from hubbub.oauth import limits as oauth_limits
 from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.oauth.errors import UserLoginRequired
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
-ADA = HubUser("acme", "ada")
+ADA, BOB = HubUser("acme", "ada"), HubUser("acme", "bob")
 
 
 class Installation:
@@ -22,14 +24,17 @@ class Installation:
     def __init__(self, server: ProtectedServer, database: Path) -> None:
         self.server = server
         self.now = 1_800_000_000.0
-        self.stores = [SqlCredentialStore(f"sqlite:///{database}", Sealer([bytes(KEY_BYTES)])) for _ in range(2)]
+        self.stores = [
+            SqlCredentialStore(f"sqlite:///{database}", Sealer([bytes(KEY_BYTES)]), clock=lambda: self.now)
+            for _ in range(2)
+        ]
         self.first, self.second = (
             ServerLogins(server.config(server.oauth(store=store)), clock=lambda: self.now) for store in self.stores
         )
 
-    async def log_in(self, logins: ServerLogins) -> None:
-        url, pending = await logins.begin(ADA, REDIRECT_URI)
-        await logins.finish(ADA, pending, await self.server.log_in(url))
+    async def log_in(self, logins: ServerLogins, user: HubUser = ADA) -> None:
+        url, pending = await logins.begin(user, REDIRECT_URI)
+        await logins.finish(user, pending, await self.server.log_in(url))
 
     def wait_for_check(self) -> None:
         """Let the time pass after which the store is asked again."""
@@ -104,3 +109,24 @@ async def test_the_store_is_not_asked_for_each_request(tmp_path: Path) -> None:
         (tmp_path / "oauth.db").unlink()
         assert at.first.is_known_connected(ADA)
         assert authorizer.current_headers()
+
+
+async def test_a_login_that_the_server_refuses_is_deleted_after_a_while(tmp_path: Path) -> None:
+    async with running(tmp_path) as at:
+        await at.log_in(at.first)
+        (key,) = await at.stores[0].list()
+        async with at.server.client(at.first.authorizer(ADA.key)) as session:
+            await session.tools()
+            at.server.revoke_tokens()
+            at.server.handle["/token"] = refuse
+            with pytest.raises(UserLoginRequired):
+                await session.tools()
+        assert await at.stores[0].list() == [key]
+        at.now += oauth_limits.UNUSABLE_CREDENTIALS_S + oauth_limits.CREDENTIAL_SWEEP_S
+        del at.server.handle["/token"]
+        await at.log_in(at.second, BOB)
+        assert [each.principal for each in await at.stores[0].list()] == [BOB.key]
+
+
+async def refuse(request: ScriptedRequest) -> None:
+    await request.reply(400, {"error": "invalid_grant"})

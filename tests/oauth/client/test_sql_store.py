@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.packs.tabletop.backends import new_database, postgresql_server
 
 from hubbub import ClientRegistration, CredentialKey, Credentials, SettingsError
 from hubbub.oauth import limits
 from hubbub.oauth.client.sql_store import SqlCredentialStore
+from hubbub.oauth.errors import OAuthError
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
 KEY = CredentialKey("https://login.example", "https://notes.example/mcp", "acme/ada")
@@ -147,3 +149,40 @@ async def test_the_first_claim_on_a_name_wins_at_every_process(url: str) -> None
     finally:
         for store in stores:
             await store.close()
+
+
+async def test_logins_that_cannot_be_used_are_deleted_after_a_while(url: str) -> None:
+    now = [1_000_000.0]
+    store = SqlCredentialStore(url, SEALER, clock=lambda: now[0])
+    refused, ended, renewed, used = (
+        CredentialKey(KEY.issuer, KEY.resource, f"acme/{name}") for name in ("refused", "ended", "renewed", "used")
+    )
+    expiring = msgspec.structs.replace(make(), expires_at=now[0] + 60)
+    try:
+        for key in (refused, renewed):
+            await store.save(key, make())
+            await store.mark_unusable(key)
+        await store.save(renewed, make("new"))
+        await store.save(ended, expiring)
+        await store.save(used, msgspec.structs.replace(expiring, refresh_token="refresh"))
+        now[0] += limits.UNUSABLE_CREDENTIALS_S - 1
+        await store.save(KEY, make())
+        assert await store.list() == sorted([KEY, refused, ended, renewed, used])
+        now[0] += limits.CREDENTIAL_SWEEP_S + 61
+        await store.save(KEY, make())
+        assert await store.list() == sorted([KEY, renewed, used])
+    finally:
+        await store.close()
+
+
+async def test_the_logins_of_one_server_are_limited(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SQL_CREDENTIALS", 1)
+    store = SqlCredentialStore(url, SEALER)
+    try:
+        await store.save(KEY, make())
+        await store.save(KEY, make("new"))
+        with pytest.raises(OAuthError, match="1 logins are stored for https://notes"):
+            await store.save(OTHER, make())
+        await store.save(CredentialKey(KEY.issuer, "https://elsewhere.example/mcp", "acme/ada"), make())
+    finally:
+        await store.close()

@@ -83,7 +83,7 @@ class UserAuthorizer:
                 return False  # another login would not help: the user does not get these scopes
         self.challenge, self._refused_header = challenge, sent
         if self.is_refused:
-            self._logins.mark_disconnected(self._key)
+            await self._logins.mark_refused(self._key)
         raise UserLoginRequired(self._logins.server)
 
     def remember_nonce(self, nonce: str) -> None:
@@ -185,6 +185,11 @@ class DefinitionsAuthorizer:
 
     async def release(self) -> None:
         """Do nothing, as `acquire`."""
+
+    def exclude(self, key: str) -> None:
+        """Do not use the credentials of a user until the next login."""
+        self.stop_using(key)
+        self._refused.add(key)
 
     def clear_refusal(self, key: str) -> None:
         """Allow the credentials of a user again, after a new login."""

@@ -18,6 +18,8 @@ LOGIN_POLL_S: Final = 2.0
 """How often a call that waits for a login looks for it in the store, where another process may have put it."""
 LOGIN_WAIT_S: Final = 90.0
 """How long a call waits for a login; after that its caller gets an error with the URL, and can repeat the call."""
+TENANT_CHECK_S: Final = 3600.0
+"""How often a hub looks for logins of tenants that were removed from its settings."""
 LOGINS_OF_CALL: Final = 2
 """Logins that one call waits for: the second is for scopes that the server required after the first."""
 LOGIN_CLAIMS: Final = 30_000

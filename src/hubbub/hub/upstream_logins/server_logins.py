@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
@@ -23,7 +23,7 @@ from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.authorizers import HUB_ITSELF, DefinitionsAuthorizer, UserAuthorizer
 from hubbub.hub.upstream_logins.claims import ClaimStore
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
-from hubbub.oauth.client.credentials import ClientRegistration, Credentials
+from hubbub.oauth.client.credentials import ClientRegistration, CredentialKey, Credentials
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.client.oauth_client import OAuthClient
 from hubbub.oauth.client.settings import OAuth
@@ -67,6 +67,14 @@ class HubUser(NamedTuple):
         if not self.tenant:
             return Principal(self.name)
         return Principal(f"{self.tenant}/{self.name}", tenant=self.tenant, user=self.name)
+
+
+@runtime_checkable
+class ExpiringStore(Protocol):
+    """A store that deletes credentials a while after a server refused them."""
+
+    async def mark_unusable(self, key: CredentialKey) -> None:
+        """Note that credentials were refused."""
 
 
 class ServerLogins:
@@ -153,9 +161,12 @@ class ServerLogins:
         authorizer.acquire()
         return authorizer
 
-    def mark_disconnected(self, key: str) -> None:
+    async def mark_refused(self, key: str) -> None:
         """Treat a user as logged out, because the server refused credentials that cannot be renewed."""
         self._checked_at.pop(key, None)
+        if isinstance(self._store, ExpiringStore):
+            for each in await self._store.list(resource=self.resource, principal=key):
+                await self._store.mark_unusable(each)
 
     def _mark_checked(self, key: str) -> None:
         self._checked_at.pop(key, None)

@@ -13,7 +13,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -250,6 +251,40 @@ class UpstreamLogins:
         upstream = self._hub.upstreams.get(server)
         if upstream is not None and upstream.state.phase != "ready":
             await upstream.refresh()
+
+    # -- removed tenants -------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Look for logins of removed tenants while the block runs."""
+        task = asyncio.create_task(self._watch_tenants(), name="upstream logins")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _watch_tenants(self) -> None:
+        while True:
+            try:
+                await self.retire_removed_tenants()
+            except HubbubError as error:
+                logger.warning("upstream_logins_not_checked", extra={"reason": error.message})
+            await asyncio.sleep(limits.TENANT_CHECK_S)
+
+    async def retire_removed_tenants(self) -> None:
+        """Stop reading lists with logins of tenants that are not in the settings, and let the store delete these.
+
+        They are not deleted at once, because another process may have read the settings earlier than this one.
+
+        Raises: StoreFailed.
+        """
+        tenants = self._hub.main_front.tenants
+        for logins in filter(None, map(self.find, self.servers() if tenants is not None else ())):
+            for user in await logins.users():
+                if tenants is not None and user.tenant and user.tenant not in tenants:
+                    logins.definitions.exclude(user.key)
+                    await logins.mark_refused(user.key)
 
     # -- logging out -----------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from hubbub.errors import SettingsError
 from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import CredentialKey, Credentials
 from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.metadata import show_url
 from hubbub.ports import Sealer
 from hubbub.store.sql import (
     BigInteger,
@@ -34,13 +35,16 @@ from hubbub.store.sql import (
     Text,
     and_,
     delete,
+    func,
     open_database,
     read_url,
     select,
     text,
+    update,
 )
 
 SCHEMA: Final = Schema(Path(__file__).parent, "0002", "oauth_credentials_version")
+_MAX_TIME: Final = 2**53
 _PURPOSE: Final = "oauth credentials"
 
 metadata = MetaData()
@@ -76,9 +80,10 @@ claims = Table(
 )
 # Both engines know these statements.
 _SAVE: Final = text(
-    "INSERT INTO oauth_credentials (issuer, resource, principal, sealed) "
-    "VALUES (:issuer, :resource, :principal, :sealed) "
-    "ON CONFLICT (resource, principal, issuer) DO UPDATE SET sealed = excluded.sealed"
+    "INSERT INTO oauth_credentials (issuer, resource, principal, sealed, unusable_at) "
+    "VALUES (:issuer, :resource, :principal, :sealed, :unusable_at) "
+    "ON CONFLICT (resource, principal, issuer) "
+    "DO UPDATE SET sealed = excluded.sealed, unusable_at = excluded.unusable_at"
 )
 _LOCK: Final = text(
     "INSERT INTO oauth_credential_locks (issuer, resource, principal, holder, expires_at) "
@@ -101,6 +106,7 @@ class SqlCredentialStore:
         self._url = read_url(url)
         self._sealer = sealer
         self._clock = clock
+        self._sweep_at = 0.0
         self._open: Database | None = None
         self._opening = asyncio.Lock()
 
@@ -122,13 +128,55 @@ class SqlCredentialStore:
             ) from None
 
     async def save(self, key: CredentialKey, credentials: Credentials) -> None:
-        """Replace the credentials of a key.
+        """Replace the credentials of a key. Sometimes, also delete those that cannot be used any more.
+
+        Raises: OAuthError, if there are too many for this resource; StoreFailed.
+        """
+        sealed = self._sealer.seal(_purpose(key), msgspec.json.encode(credentials))
+        ends_at = None if credentials.refresh_token is not None else credentials.expires_at
+        row = {
+            **msgspec.to_builtins(key),
+            "sealed": sealed,
+            "unusable_at": None if ends_at is None else int(min(ends_at, _MAX_TIME)),
+        }
+        is_sweep_due = self._clock() >= self._sweep_at
+
+        def save(connection: Connection) -> None:
+            if is_sweep_due:
+                self._sweep(connection)
+            columns = credentials_table.c
+            known = select(columns.issuer).where(_same(credentials_table, key))
+            count = select(func.count()).select_from(credentials_table).where(columns.resource == key.resource)
+            is_new = connection.execute(known).first() is None
+            if is_new and connection.execute(count).scalar_one() >= limits.SQL_CREDENTIALS:
+                raise OAuthError(
+                    f"{limits.SQL_CREDENTIALS} logins are stored for {show_url(key.resource)}, which is the limit; "
+                    "an operator can end some with `hubbub sessions logout`"
+                )
+            connection.execute(_SAVE, row)
+
+        await (await self._database()).write(save)
+        if is_sweep_due:
+            self._sweep_at = self._clock() + limits.CREDENTIAL_SWEEP_S
+
+    def _sweep(self, connection: Connection) -> None:
+        now = int(self._clock())
+        unusable_at = credentials_table.c.unusable_at
+        connection.execute(delete(credentials_table).where(unusable_at <= now - int(limits.UNUSABLE_CREDENTIALS_S)))
+        connection.execute(delete(locks).where(locks.c.expires_at <= now))
+
+    async def mark_unusable(self, key: CredentialKey) -> None:
+        """Note that credentials were refused: unless they are replaced, they are deleted after a while.
 
         Raises: StoreFailed.
         """
-        sealed = self._sealer.seal(_purpose(key), msgspec.json.encode(credentials))
-        row = {**msgspec.to_builtins(key), "sealed": sealed}
-        await (await self._database()).write(lambda connection: connection.execute(_SAVE, row))
+        columns = credentials_table.c
+        statement = (
+            update(credentials_table)
+            .where(_same(credentials_table, key), columns.unusable_at.is_(None))
+            .values(unusable_at=int(self._clock()))
+        )
+        await (await self._database()).write(lambda connection: connection.execute(statement))
 
     async def delete(self, key: CredentialKey) -> bool:
         """Delete the credentials of a key; return whether there were any.
