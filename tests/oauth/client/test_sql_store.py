@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from tests.packs.tabletop.backends import new_database, postgresql_server
 
-from hubbub import ClientRegistration, CredentialKey, Credentials, SettingsError
+from hubbub import ClientRegistration, CredentialKey, Credentials, OAuthError, SettingsError
 from hubbub.oauth import limits
 from hubbub.oauth.client.sql_store import SqlCredentialStore
-from hubbub.oauth.errors import OAuthError
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
 KEY = CredentialKey("https://login.example", "https://notes.example/mcp", "acme/ada")
