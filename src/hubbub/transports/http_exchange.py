@@ -20,7 +20,6 @@ _LARGE_BODY_BYTES: Final = 64 * 1024
 _JSON: Final = b"application/json"
 _NO_CONTENT: Final = (204, 304)
 _CLOSE: Final = b"connection: close\r\n"
-_KEEP_ALIVE: Final = b"connection: keep-alive\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -212,9 +211,7 @@ class ServerExchange:
             # The caller may send the body or not, so that it could not be distinguished from the next request.
             self.keeps_alive = False
         fields = encode_fields((*headers, *self.extra_headers))
-        if not self.keeps_alive:
-            return fields + _CLOSE
-        return fields + _KEEP_ALIVE if self.is_http_10 else fields
+        return fields if self.keeps_alive else fields + _CLOSE
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start a response of server-sent events."""
