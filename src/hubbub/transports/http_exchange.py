@@ -10,7 +10,7 @@ from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.sse import KEEP_ALIVE
 from hubbub.transports.request_heads import RequestHead
-from hubbub.transports.response_heads import STREAM_HEADERS, encode_fields
+from hubbub.transports.response_heads import NO_CONTENT, STREAM_HEADERS, encode_fields
 
 if TYPE_CHECKING:
     from hubbub.transports.http_connection import HttpConnection
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 _LARGE_BODY_BYTES: Final = 64 * 1024
 """Bodies of this size are written separately instead of being copied."""
 _JSON: Final = b"application/json"
-_NO_CONTENT: Final = (204, 304)
 _CLOSE: Final = b"connection: close\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -131,7 +130,7 @@ class ServerExchange:
 
     def set_body(self, body: bytes, limit: int) -> None:
         """Set the body of a request that has arrived."""
-        self._body = body if len(body) <= limit else MessageTooLarge("The body", limit)
+        self._body = body if len(body) <= limit else MessageTooLarge("The body", limit, setting="max_message_bytes")
         self.has_body = True
 
     def add_body(self, data: bytes, limit: int) -> int:
@@ -152,7 +151,7 @@ class ServerExchange:
 
     def refuse_body(self, limit: int) -> None:
         """Let `body` raise an error, because the body is larger than the limit."""
-        self._body = MessageTooLarge("The body", limit)
+        self._body = MessageTooLarge("The body", limit, setting="max_message_bytes")
         self._wake_reader()
 
     def end_body(self) -> None:
@@ -198,7 +197,7 @@ class ServerExchange:
         """Write a response without copying its body, or without a body."""
         if body:
             start += b"content-type: %b\r\n" % content_type
-        if body or self.status not in _NO_CONTENT:
+        if body or self.status not in NO_CONTENT:
             start += b"content-length: %d\r\n" % len(body)
         # Not `writelines`: it ignores flow control in early releases of Python 3.12 and 3.13 (cpython issue 127655).
         self._connection.transport.write(start + b"\r\n")

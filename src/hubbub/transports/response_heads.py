@@ -17,6 +17,8 @@ _CACHED_FIELDS: Final = 8  # most responses have no headers of their own, or the
 _HEADER_TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and byte != 127))
 """The bytes that a header may contain."""
 _RETRY_STATUSES: Final = (429, 503)
+NO_CONTENT: Final = (204, 304)
+"""Statuses of responses that have no content and no Content-Length (RFC 9110, section 8.6)."""
 RETRY_SOON: Final = ((b"retry-after", b"1"),)
 """What overloaded servers answer with."""
 STREAM_HEADERS: Final = (

@@ -159,10 +159,10 @@ class WebSocketConnection(asyncio.Protocol):
         while self._is_write_paused and not self._is_ended:
             await self._wait()
 
-    async def close(self, code: int) -> None:
+    async def close(self, code: int, reason: str = "") -> None:
         """Start the closing handshake; the rest is up to the caller, for a limited time."""
         if self._protocol.state is State.OPEN:
-            self._protocol.send_close(code)
+            self._protocol.send_close(code, reason)
             self._end()
 
     async def _wait(self) -> None:
