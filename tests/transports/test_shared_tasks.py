@@ -18,11 +18,11 @@ async def test_a_task_that_is_cancelled_before_it_starts_swallows_nothing_that_c
 
     shared: SharedTasks[str] = SharedTasks(assigned.__setitem__)
     first = work("first")
-    shared.start("first", first)
+    assigned["first"] = shared.start("first", first)
     assigned["first"].cancel()
     await yield_to_loop(iterations)
-    shared.start("second", work("second"))
-    shared.start("third", work("third"))
+    assigned["second"] = shared.start("second", work("second"))
+    assigned["third"] = shared.start("third", work("third"))
     await yield_to_loop()
     first.close()  # it is cancelled with its task, so nobody else does
     assert ran[-2:] == ["second", "third"]
@@ -45,12 +45,12 @@ async def test_the_end_of_each_coroutine_is_reported_once() -> None:
         await event.wait()
 
     shared.start("finished", finish())
-    shared.start("failed", fail())
+    tasks["failed"] = shared.start("failed", fail())
     shared.start("after a failure", finish())
     await yield_to_loop()
     assert ended == ["finished", "failed", "after a failure"]
     for name in ("waiting", "waiting behind it", "cancelled", "finished behind them"):
-        shared.start(name, finish() if name.startswith("finished") else wait())
+        tasks[name] = shared.start(name, finish() if name.startswith("finished") else wait())
     await yield_to_loop()
     assert ended[3:] == ["finished behind them"]
     tasks["cancelled"].cancel()

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+import msgspec
 from tests.http.raw_http import TIMEOUT_S, Site
 from tests.wire.byte_client import ByteClient, connect
 
@@ -112,7 +113,10 @@ async def run_recording_server(
     """Serve on a free port until the block ends; `limits` replace those of `DEFAULT_LIMITS`."""
     recorder, is_up = RecordingServer(), asyncio.Event()
     server = http_server.HttpServer(
-        recorder.serve, serve_websocket, DEFAULT_LIMITS._replace(**limits), cut_off=recorder.report_cut_off
+        recorder.serve,
+        serve_websocket,
+        msgspec.structs.replace(DEFAULT_LIMITS, **limits),
+        cut_off=recorder.report_cut_off,
     )
     recorder.http = server
     listener = http_server.listen("127.0.0.1", 0)

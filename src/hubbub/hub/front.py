@@ -47,7 +47,7 @@ _REMOVED_VIEW = ViewSettings(servers=())
 class Front(Server, IdentifiesPeople):
     """The server that clients of one view of a hub see."""
 
-    _methods = METHODS
+    _all_methods = METHODS
     _call_by_name = call_by_name
 
     def __init__(self, hub: Gateway, view_name: str) -> None:

@@ -118,9 +118,7 @@ class HttpConnection(HeadReader, asyncio.Protocol):
         template, was_idle = self._template, self._phase is _IDLE
         if was_idle:
             if template is not None and not self.is_write_paused and (body := template.match(data)) is not None:
-                exchange = self._open_exchange(template.head)
-                exchange.set_body(body, self.context.limits.message_bytes)
-                self._start(exchange)
+                self._start(ServerExchange(self, template.head, body))
                 return
         elif self._phase is _LINGER or self._refusal is not None or self._upgrade is not None:
             self._drop(len(data))
@@ -242,11 +240,10 @@ class HttpConnection(HeadReader, asyncio.Protocol):
         if exchange is not None:
             self._end_incoming(exchange)
         elif self._upgrade is None or self._upgrade is Upgrade.IGNORED:
-            exchange = self._make_exchange()
+            body, self._body = self._body, b""
+            exchange = self._make_exchange(body)
             if exchange is None:
                 raise _Refused
-            body, self._body = self._body, b""
-            exchange.set_body(body, self.context.limits.message_bytes)
             self._start_or_queue(exchange)
 
     # -- requests ------------------------------------------------------------------------
@@ -254,7 +251,7 @@ class HttpConnection(HeadReader, asyncio.Protocol):
     def _read_raw_head(self) -> heads.RawHead:
         return self._parser.get_method(), self._url, self._parser.get_http_version()
 
-    def _make_exchange(self) -> ServerExchange | None:
+    def _make_exchange(self, body: bytes | None = None) -> ServerExchange | None:
         """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
         fields, repeated, head = self._fields, self._repeated_fields, self._head
         raw = self._read_raw_head()
@@ -269,17 +266,9 @@ class HttpConnection(HeadReader, asyncio.Protocol):
                 return None
             head = found
             self._head = head if repeated is None else None
-        exchange = self._open_exchange(head)
+        exchange = ServerExchange(self, head, body)
         if self._upgrade is not None or head.asks_to_close or head.is_http_10 or not self._parser.should_keep_alive():
             exchange.keeps_alive = False
-        return exchange
-
-    def _open_exchange(self, head: RequestHead) -> ServerExchange:
-        exchange = ServerExchange(self, head)
-        if self.context.is_stopping:
-            exchange.keeps_alive = False
-        if self.context.proxies:
-            exchange.client = self.context.proxies.client_address(head.headers, self.client)
         return exchange
 
     def _start_incomplete(self) -> ServerExchange | None:

@@ -77,7 +77,8 @@ class RequestHead:
         "is_http_10",
         "is_unusual",
         "method",
-        "target",
+        "path",
+        "query",
     )
 
     def __init__(self, raw: RawHead, fields: dict[bytes, bytes], headers: Headers, target: Target) -> None:
@@ -85,7 +86,8 @@ class RequestHead:
         self._fields = fields
         self.headers = headers
         self.method = _METHODS.get(raw[0]) or raw[0].decode("latin-1")
-        self.target = target
+        self.path = target.path
+        self.query = target.query
         self.is_http_10 = raw[2] == "1.0"
         connection = (headers.raw(b"connection") or b"").lower()
         self.asks_to_close = b"close" in [option.strip() for option in connection.split(b",")]

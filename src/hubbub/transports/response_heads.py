@@ -26,20 +26,20 @@ STREAM_HEADERS: Final = (
 )
 
 
-class ResponseHeads:
-    """The starts of response heads, which change once a second: status line, `date` and the server's own headers."""
+class ResponseHeads(dict[int, bytes]):
+    """By status, the first lines of a response: status line, `date` and the server's own headers.
+
+    They are made when they are first looked up, and again when the date has changed.
+    """
 
     def __init__(self, headers: HeaderList = ()) -> None:
+        super().__init__()
         self._fields = encode_fields(tuple(headers))
-        self._starts: dict[int, bytes] = {}
         self._date = b""
         self.update_date()
 
-    def start(self, status: int) -> bytes:
-        """Return the first lines of a response."""
-        start = self._starts.get(status)
-        if start is None:
-            start = self._starts[status] = b"%b%b%b" % (_STATUS_LINES[status], self._date, self._fields)
+    def __missing__(self, status: int) -> bytes:
+        start = self[status] = b"%b%b%b" % (_STATUS_LINES[status], self._date, self._fields)
         return start
 
     def update_date(self) -> None:
@@ -47,7 +47,7 @@ class ResponseHeads:
         date = b"date: %b\r\n" % formatdate(time.time(), usegmt=True).encode()
         if date != self._date:
             self._date = date
-            self._starts.clear()
+            self.clear()
 
     def refusal(self, status: int, message: str) -> bytes:
         """Encode a whole response after which the connection is closed."""
@@ -55,7 +55,7 @@ class ResponseHeads:
         fields = b"connection: close\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d" % len(body)
         if status in _RETRY_STATUSES:
             fields = encode_fields(RETRY_SOON) + fields
-        return b"%b%b\r\n\r\n%b" % (self.start(status), fields, body)
+        return b"%b%b\r\n\r\n%b" % (self[status], fields, body)
 
 
 @lru_cache(_CACHED_FIELDS)

@@ -62,6 +62,8 @@ class ServerContext:
         self.heads = ResponseHeads(headers)
         self.cut_off = cut_off
         self.proxies = TrustedProxies(proxies)
+        self.has_proxies = bool(self.proxies)
+        """Whether any proxy is trusted; they never change."""
         self.connections: set[ServerConnection] = set()
         self.table = ConnectionTable(limits.connections)
         self.unfinished = UnfinishedMessages(limits.unfinished_bytes)
@@ -114,7 +116,8 @@ class ServerContext:
             exchange.respond(503, text, RETRY_SOON, content_type=_TEXT)
             return
         self._running.add(exchange)
-        self._shared_tasks.start(exchange, self._endpoint(exchange))
+        endpoint = self._endpoint
+        exchange.task = self._shared_tasks.start(exchange, endpoint(exchange))
 
     def _end(self, exchange: ServerExchange) -> None:
         self._running.discard(exchange)

@@ -37,7 +37,7 @@ class WebSocketConnection(asyncio.Protocol):
     """A `WebSocketExchange` of our own server, with limits on incomplete messages and unread output."""
 
     def __init__(self, context: ServerContext, transport: asyncio.Transport, head: RequestHead) -> None:
-        self.path = head.target.path
+        self.path = head.path
         self.headers = headers = head.headers
         self.transport = transport
         self._context = context
@@ -133,7 +133,7 @@ class WebSocketConnection(asyncio.Protocol):
             (b"connection", b"close"),
             *refusal.headers,
         )
-        self._send_and_close(self._context.heads.start(refusal.status) + encode_fields(fields) + b"\r\n" + body)
+        self._send_and_close(self._context.heads[refusal.status] + encode_fields(fields) + b"\r\n" + body)
 
     # -- messages ------------------------------------------------------------------------
 

@@ -28,9 +28,9 @@ from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.open_connections import OpenConnection, OpenConnections
 from hubbub.security.rate_limits import caller_key
 from hubbub.server.client_sessions import ClientSessionInfo, EndedSessions, Matches
-from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.mcp_route import McpRoute, RouteOptions
 from hubbub.server.http.post import ChallengeScopes
+from hubbub.server.http.post_headers import ResponseMode
 from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore
 from hubbub.server.public_routes import PublicRoute, PublicRoutes
@@ -213,7 +213,8 @@ class Endpoint:
     def _admit_nowait(self, headers: Headers, client: str, path: str) -> Principal | Refusal | None:
         """Like `admit`, but without waiting: None if the caller must be authenticated."""
         principal: Principal | Refusal | None = ANONYMOUS
-        if headers.raw(b"x-mcp-version") is not None and (version_refusal := _refuse_version(headers)) is not None:
+        find = headers.raw
+        if find(b"x-mcp-version") is not None and (version_refusal := _refuse_version(headers)) is not None:
             principal = version_refusal
         elif self._gate is not None:
             principal = self._gate.admit_nowait(headers, path)
