@@ -296,6 +296,8 @@ class HttpConnection(HeadReader, asyncio.Protocol):
     def _end_incoming(self, exchange: ServerExchange) -> None:
         self._incoming = None
         self.context.unfinished.remove(self)
+        if not self._parser.should_keep_alive():  # a trailer can change it
+            exchange.keeps_alive = False
         exchange.end_body()
         self._set_phase()
         self.update_reading()  # it may have paused for a body that then came with the same data
