@@ -18,7 +18,6 @@ _MAX_CACHED_TARGET_BYTES: Final = 256
 _LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length: ([0-9]{1,9})(?=\r\n)", re.IGNORECASE)
 _MAX_TEMPLATE_BYTES: Final = 2048
 _WHITE_SPACE: Final = b" \t"
-_WHITE_SPACE_ENDS: Final = (b" ", b"\t")
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 _EMPTY_BODY: Final = (b"content-length", b"0")
 _WRONG_TARGET: Final = Refusal(400, "Invalid request target; send a path, and the host in the header Host only")
@@ -123,7 +122,7 @@ def read_head(
         version == "1.0" or encoding.lower() != b"chunked" or headers.is_repeated(b"transfer-encoding")
     ):
         return _WRONG_ENCODING
-    if headers.is_repeated(b"host") or (version == "1.1" and b"host" not in fields):
+    if (b"host" not in fields and version == "1.1") or (repeated is not None and headers.is_repeated(b"host")):
         return _WRONG_HOST
     return RequestHead(raw, fields, headers, target)
 
@@ -132,9 +131,9 @@ def _strip_values(fields: dict[bytes, bytes], repeated: Sequence[tuple[bytes, by
     """Make headers without white space at the end of values (RFC 9110, section 5.5), which llhttp keeps."""
     if repeated is not None:
         return Headers([(name, value.rstrip(_WHITE_SPACE)) for name, value in (*fields.items(), *repeated)])
-    for value in fields.values():
-        if value.endswith(_WHITE_SPACE_ENDS):
-            return Headers({name: each.rstrip(_WHITE_SPACE) for name, each in fields.items()})
+    joined = b"\n".join(fields.values()) + b"\n"
+    if b" \n" in joined or b"\t\n" in joined:
+        return Headers({name: each.rstrip(_WHITE_SPACE) for name, each in fields.items()})
     return Headers(fields)
 
 

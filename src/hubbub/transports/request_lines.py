@@ -41,7 +41,8 @@ class RequestLines:
             end = min(start + self._body_bytes_left, size)
             self._body_bytes_left -= end - start
             return end
-        size = min(size, start + max_bytes)
+        if size - start > max_bytes:
+            size = start + max_bytes
         if self._is_in_line:
             start = self._read_line(data, start, size)
         if self._tail:
