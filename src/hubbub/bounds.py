@@ -111,6 +111,8 @@ REQUEST_HEAD_BYTES: Final = 64 * 1024
 """The request line and the headers of one request."""
 CONNECTIONS: Final = 20_000
 """Open connections of one endpoint, of which each network has a share; more are answered with 503."""
+RESERVED_FILES: Final = 256
+"""Open files that connections of callers cannot use: for servers, databases, logs and the interpreter."""
 IDLE_CONNECTION_S: Final = 60.0
 """How long a connection may stay open between two requests."""
 BACKLOG: Final = 2048

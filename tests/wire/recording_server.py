@@ -17,6 +17,7 @@ from hubbub import ConnectionClosed, MessageTooLarge
 from hubbub.ports import HttpExchange, WebSocketExchange
 from hubbub.transports import http_server
 from hubbub.transports.server_context import WebSocketEndpoint
+from hubbub.transports.server_tls import TlsFiles
 
 DEFAULT_LIMITS = http_server.ConnectionLimits(
     message_bytes=100_000,
@@ -108,7 +109,7 @@ async def _refuse_websocket(exchange: WebSocketExchange) -> None:
 
 @asynccontextmanager
 async def run_recording_server(
-    serve_websocket: WebSocketEndpoint = _refuse_websocket, **limits: Any
+    serve_websocket: WebSocketEndpoint = _refuse_websocket, *, tls: TlsFiles | None = None, **limits: Any
 ) -> AsyncIterator[RecordingServer]:
     """Serve on a free port until the block ends; `limits` replace those of `DEFAULT_LIMITS`."""
     recorder, is_up = RecordingServer(), asyncio.Event()
@@ -117,6 +118,7 @@ async def run_recording_server(
         serve_websocket,
         msgspec.structs.replace(DEFAULT_LIMITS, **limits),
         cut_off=recorder.report_cut_off,
+        tls=tls,
     )
     recorder.http = server
     listener = http_server.listen("127.0.0.1", 0)

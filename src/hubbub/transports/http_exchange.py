@@ -10,7 +10,7 @@ from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.sse import KEEP_ALIVE
 from hubbub.transports.request_heads import RequestHead
-from hubbub.transports.response_heads import STREAM_HEADERS, encode_fields
+from hubbub.transports.response_heads import NO_CONTENT, STREAM_HEADERS, encode_fields
 
 if TYPE_CHECKING:
     from hubbub.transports.http_connection import HttpConnection
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _LARGE_BODY_BYTES: Final = 64 * 1024
 """Bodies of this size are written separately instead of being copied."""
 _JSON: Final = b"application/json"
-_NO_CONTENT: Final = (204, 304)
 _CLOSE: Final = b"connection: close\r\n"
-_KEEP_ALIVE: Final = b"connection: keep-alive\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -78,7 +76,7 @@ class ServerExchange:
         self._body: bytes | bytearray | MessageTooLarge = b""
         if body is not None:
             limit = context.limits.message_bytes
-            self._body = body if len(body) <= limit else MessageTooLarge("The body", limit)
+            self._body = body if len(body) <= limit else MessageTooLarge("The body", limit, setting="max_message_bytes")
 
     @property
     def scheme(self) -> str:
@@ -150,7 +148,7 @@ class ServerExchange:
 
     def refuse_body(self, limit: int) -> None:
         """Let `body` raise an error, because the body is larger than the limit."""
-        self._body = MessageTooLarge("The body", limit)
+        self._body = MessageTooLarge("The body", limit, setting="max_message_bytes")
         self._wake_reader()
 
     def end_body(self) -> None:
@@ -196,7 +194,7 @@ class ServerExchange:
         """Write a response without copying its body, or without a body."""
         if body:
             start += b"content-type: %b\r\n" % content_type
-        if body or self.status not in _NO_CONTENT:
+        if body or self.status not in NO_CONTENT:
             start += b"content-length: %d\r\n" % len(body)
         # Not `writelines`: it ignores flow control in early releases of Python 3.12 and 3.13 (cpython issue 127655).
         self._connection.transport.write(start + b"\r\n")
@@ -209,9 +207,7 @@ class ServerExchange:
             # The caller may send the body or not, so that it could not be distinguished from the next request.
             self.keeps_alive = False
         fields = encode_fields((*headers, *self.extra_headers))
-        if not self.keeps_alive:
-            return fields + _CLOSE
-        return fields + _KEEP_ALIVE if self.is_http_10 else fields
+        return fields if self.keeps_alive else fields + _CLOSE
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start a response of server-sent events."""

@@ -17,6 +17,10 @@ _CACHED_FIELDS: Final = 8  # most responses have no headers of their own, or the
 _HEADER_TEXT: Final = bytes(byte for byte in range(256) if byte == 9 or (byte >= 32 and byte != 127))
 """The bytes that a header may contain."""
 _RETRY_STATUSES: Final = (429, 503)
+NO_CONTENT: Final = (204, 304)
+"""Statuses of responses that have no content and no Content-Length (RFC 9110, section 8.6)."""
+RETRY_SOON: Final = ((b"retry-after", b"1"),)
+"""What overloaded servers answer with."""
 STREAM_HEADERS: Final = (
     b"content-type: text/event-stream\r\ncache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n"
 )
@@ -50,7 +54,7 @@ class ResponseHeads(dict[int, bytes]):
         body = message.encode()
         fields = b"connection: close\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: %d" % len(body)
         if status in _RETRY_STATUSES:
-            fields = b"retry-after: 1\r\n" + fields
+            fields = encode_fields(RETRY_SOON) + fields
         return b"%b%b\r\n\r\n%b" % (self[status], fields, body)
 
 

@@ -138,7 +138,7 @@ class Endpoint:
             else:
                 # A call that does not wait needs no share, and nothing can end it.
                 if self._requests.total and not self._requests.has_room(admitted.name):
-                    raise Overloaded("concurrent requests", self._requests.limit)
+                    raise Overloaded("concurrent requests", self._requests.limit, setting="max_connections")
                 work = route(exchange, admitted).__await__()
                 waits_for = next(work, RETURNED)
                 if waits_for is not RETURNED:

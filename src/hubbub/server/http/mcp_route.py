@@ -95,7 +95,7 @@ class McpRoute:
         session = self._find_session(exchange, principal)
         owner = share_owner(principal, exchange.client)
         if not options.streams.has_room(owner):
-            raise Overloaded("open streams", options.streams.limit)
+            raise Overloaded("open streams", options.streams.limit, setting="max_streams")
         options.streams.take(owner)
         exchange.watch(cancel=True)
         try:
