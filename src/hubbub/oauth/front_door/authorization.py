@@ -21,6 +21,7 @@ from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.key_logins import KeyLogins
 from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
 from hubbub.oauth.front_door.provider import Provider
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
@@ -38,7 +39,6 @@ from hubbub.oauth.front_door.web import (
     respond_page,
 )
 from hubbub.ports import HttpExchange, Sealer
-from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE, is_scope
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
@@ -87,7 +87,7 @@ class AuthorizationFlow:
         sealer: Sealer,
         provider: Provider | None,
         provider_logins: ProviderLogins | None,
-        identify_key: Callable[[bytes], Principal | None] | None,
+        key_logins: KeyLogins,
         has_tenants: bool,
         clock: Callable[[], float],
     ) -> None:
@@ -97,7 +97,7 @@ class AuthorizationFlow:
         self._sealer = sealer
         self._provider = provider
         self._provider_logins = provider_logins
-        self._identify_key = identify_key
+        self._key_logins = key_logins
         self._has_tenants = has_tenants
         self._clock = clock
         self._browser = BrowserCookie(config.issuer)
@@ -201,6 +201,9 @@ class AuthorizationFlow:
             user = self._open(exchange, _PERSON, sealed, PersonState).user
         except PageError:
             return None
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        if self._key_logins.check_user(user) is None:
+            return None
         return None if await self._database().read(lambda c: store.is_revoked(c, user)) else user
 
     async def _start_login(self, exchange: HttpExchange, request: ClientRequest | None, return_to: str = "") -> None:
@@ -285,7 +288,7 @@ class AuthorizationFlow:
         headers: HeaderList = ()
         if exchange.method == "POST":
             wait_s = self._wrong_keys.wait_s(exchange.client)
-            user = None if wait_s else self._find_user(first(parameters, "key").strip())
+            user = None if wait_s else self._key_logins.find_user(first(parameters, "key").strip())
             if user is not None:
                 await self._continue_login(exchange, login, user)
                 return
@@ -310,13 +313,6 @@ class AuthorizationFlow:
         )
         target = "" if request is None else request.redirect_uri
         await respond_page(exchange, page, status=status, form_target=target, headers=headers)
-
-    def _find_user(self, key: str) -> User | None:
-        principal = None if self._identify_key is None else self._identify_key(key.encode("utf-8", "replace"))
-        if principal is None:
-            return None
-        name = principal.user if self._has_tenants else principal.name
-        return User(name=name, tenant=principal.tenant, scopes=principal.scopes, key=principal.name)
 
     # -- the consent -----------------------------------------------------------------
 
@@ -402,6 +398,9 @@ class AuthorizationFlow:
         from hubbub.oauth.front_door import store
 
         request, now = state.request, self._clock()
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        if self._key_logins.check_user(state.user) is None:
+            raise PageError(_REVOKED)
         authorization = self._authorization(state, client)
         code = AuthorizationCode(
             authorization=authorization,

@@ -80,6 +80,8 @@ CLIENT_DOCUMENTS_PER_MINUTE: Final = 30
 
 REVOCATION_CHECK_S: Final = 5.0
 """How often a process reads from the store which grants other processes ended."""
+KEY_FILE_MARGIN_S: Final = 10.0
+"""A grant of an unknown key is ended after this time; other processes may know the key before this one."""
 SWEEP_S: Final = 300.0
 """How often expired rows are deleted."""
 PROVIDER_METADATA_TTL_S: Final = 3600.0

@@ -7,7 +7,7 @@ row, in which each refresh replaces the hash of the token; a token of the grant 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -50,6 +50,8 @@ class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
     client_name: str
     scopes: tuple[str, ...]
     resource: str
+    key: str
+    """The id and version of the API key that the person logged in with; empty if it was at a provider."""
     created_at: int
     used_at: int
     expires_at: int
@@ -113,6 +115,7 @@ def add_grant(
         "client_name": authorization.client_name,
         "tenant": user.tenant,
         "user_name": user.name,
+        "key_reference": user.key,
         "content": _encode(grant).decode(),
         "created_at": int(now),
         "used_at": int(now),
@@ -218,6 +221,7 @@ def _grant_info(row: Row[Any]) -> GrantInfo:
         client_name=row.client_name,
         scopes=grant.authorization.scopes,
         resource=grant.authorization.resource,
+        key=grant.authorization.user.key,
         created_at=row.created_at,
         used_at=row.used_at,
         expires_at=row.expires_at,
@@ -323,10 +327,22 @@ def _select_rows(statement: Any, table: Any, tenant: str | None, user: str | Non
 # -- bounds --------------------------------------------------------------------
 
 
-def sweep(connection: Connection, now: float) -> None:
-    """Delete what has expired."""
+def sweep(connection: Connection, check_login: Callable[[str, str, str], object], now: float) -> list[str]:
+    """Delete what has expired, and end the grants of keys that have ended; return these.
+
+    `check_login` gets the key, tenant and user of a grant, and returns None if the key has ended.
+    """
     for table in (codes, grants, ended_grants, revocations, consents, clients, provider_logins):
         connection.execute(delete(table).where(table.c.expires_at <= now))
+    columns = (grants.c.key_reference, grants.c.tenant, grants.c.user_name)
+    # Another process may have read a new key from the file before this one.
+    is_older = grants.c.created_at <= now - limits.KEY_FILE_MARGIN_S
+    ended = []
+    for key, tenant, user in connection.execute(select(*columns).where(is_older).distinct()).all():
+        if check_login(key, tenant, user) is None:
+            same = (grants.c.key_reference == key, grants.c.tenant == tenant, grants.c.user_name == user)
+            ended += [row.grant_id for row in connection.execute(select(grants.c.grant_id).where(is_older, *same))]
+    return end_grants(connection, ended, now)
 
 
 def _renew_client(connection: Connection, client_id: str, now: float) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from hubbub.store.sql import BigInteger, Column, Index, MetaData, PrimaryKeyConstraint, Schema, Table, Text
 
-SCHEMA: Final = Schema(Path(__file__).parent, "0002", "oauth_version")
+SCHEMA: Final = Schema(Path(__file__).parent, "0003", "oauth_version")
 
 metadata = MetaData()
 
@@ -49,6 +49,7 @@ grants = Table(
     Column("client_name", Text, nullable=False),
     Column("tenant", Text, nullable=False),
     Column("user_name", Text, nullable=False),
+    Column("key_reference", Text, nullable=False, server_default=""),  # empty if the login was at a provider
     Column("content", Text, nullable=False),  # JSON of Grant
     Column("created_at", BigInteger, nullable=False),
     Column("used_at", BigInteger, nullable=False),
