@@ -62,7 +62,7 @@ class ClientDirectory:
             secret = await configured.read_secret()
             hashed = None if secret is None else hash_secret(secret.reveal())
             return msgspec.structs.replace(configured.client, secret_hash=hashed)
-        if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS:
+        if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS or not client_id.isprintable():
             return None
         if client_id.startswith("https://"):
             return await self._documents.find(client_id, address)

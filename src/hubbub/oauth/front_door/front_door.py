@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -23,6 +21,7 @@ from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
+from hubbub.oauth.front_door.client_authentication import SecretGuessLimiter, read_client_credentials
 from hubbub.oauth.front_door.client_directory import ClientDirectory, ConfiguredClient, TooManyClients
 from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
@@ -64,6 +63,7 @@ REGISTER_PATH: Final = "/oauth/register"
 REVOKE_PATH: Final = "/oauth/revoke"
 JWKS_PATH: Final = "/oauth/jwks"
 _CACHED: Final = ((b"cache-control", b"public, max-age=300"),)
+_BASIC_CHALLENGE: Final = ((b"cache-control", b"no-store"), (b"www-authenticate", b'Basic realm="client"'))
 _HOUR_S: Final = 3600
 _ID_TOKEN_ALGORITHM: Final = "ES256"
 _OK: Final = 200
@@ -131,6 +131,7 @@ class FrontDoor:
             self._provider_logins = ProviderLogins(
                 config, provider, database=self._database, sealer=sealer, clock=clock
             )
+        self._secret_guesses = SecretGuessLimiter(clock)
         self._flow = AuthorizationFlow(
             config,
             clients=self._clients,
@@ -377,10 +378,13 @@ class FrontDoor:
         """Serve an endpoint for authenticated clients."""
         try:
             form = await read_form(exchange)
-            headers = _client_headers(exchange)
-            client_id = first(form, "client_id") or _basic_user(headers)
-            client = await self._clients.find(client_id, exchange.client)
-            response = await answer(form, headers, client)
+            credentials = read_client_credentials(exchange, form)
+            client = await self._clients.find(credentials.client_id, exchange.client)
+            wait_s = self._secret_guesses.check(client, credentials.secret, exchange.client)
+            if wait_s:
+                await _respond_later(exchange, "Too many wrong client secrets", wait_s)
+                return
+            response = await answer(form, credentials.headers, client)
             self.tokens.add_ended(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
             fields = tuple(field for field in fields if field[0] != b"content-type")
@@ -394,7 +398,8 @@ class FrontDoor:
         except ServerUnavailable as error:
             await _respond_later(exchange, error.message, error.retry_after_s, 503)
         except OAuthError as error:
-            await respond_error(exchange, "invalid_client", error.message, 401)
+            body = {"error": "invalid_client", "error_description": error.message}
+            await respond_json(exchange, 401, body, _BASIC_CHALLENGE)
         except HubbubError as error:
             await self._respond_to_failure(exchange, error)
 
@@ -450,20 +455,3 @@ async def _serve_document(document: bytes, exchange: HttpExchange) -> None:
 async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int, status: int = 429) -> None:
     body = {"error": "temporarily_unavailable", "error_description": f"{reason}; try again in {wait_s} s"}
     await respond_json(exchange, status, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
-
-
-def _client_headers(exchange: HttpExchange) -> dict[str, str]:
-    """Return the headers by which a client authenticates."""
-    value = exchange.headers.get(b"authorization")
-    return {} if value is None else {"Authorization": value}
-
-
-def _basic_user(headers: Mapping[str, str]) -> str:
-    """Return the client id of HTTP Basic authentication; empty if there is none."""
-    kind, _, value = headers.get("Authorization", "").partition(" ")
-    if kind.lower() != "basic":
-        return ""
-    try:
-        return unquote_plus(base64.b64decode(value.strip(), validate=True).decode().partition(":")[0])
-    except (binascii.Error, ValueError):
-        return ""

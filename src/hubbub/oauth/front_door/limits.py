@@ -48,6 +48,8 @@ ALL_REGISTRATIONS_PER_HOUR: Final = 3000
 """New registrations from all network addresses. A quarter of an hour of these is far below `CLIENTS`."""
 WRONG_KEYS_PER_MINUTE: Final = 10
 """Wrong API keys from one network address, after which the login page accepts no key from it for a while."""
+WRONG_SECRETS_PER_MINUTE: Final = 10
+"""Wrong secrets of clients in the settings from one network address, after which it must wait."""
 LIMITED_ADDRESSES: Final = 10_000
 """Network addresses whose attempts are counted."""
 
