@@ -15,6 +15,7 @@ import msgspec
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken, User
 from hubbub.oauth.front_door.tables import (
+    answered_consents,
     clients,
     codes,
     consents,
@@ -37,6 +38,11 @@ _SAVE_CONSENT: Final = (
     "ON CONFLICT (tenant, user_name, client_id, redirect_target, resource) DO UPDATE SET "
     "client_name = excluded.client_name, scopes = excluded.scopes, created_at = excluded.created_at, "
     "expires_at = excluded.expires_at"
+)
+
+_ANSWER_CONSENT: Final = (
+    "INSERT INTO oauth_answered_consents (id, code_hash, expires_at) VALUES (:id, :code_hash, :expires_at) "
+    "ON CONFLICT (id) DO NOTHING RETURNING id"
 )
 
 
@@ -268,6 +274,24 @@ def save_consent(connection: Connection, authorization: Authorization, target: s
     connection.execute(text(_SAVE_CONSENT), row)
 
 
+def answer_consent(connection: Connection, page_id: str, code_hash: str, now: float) -> bool:
+    """Note the answer to a consent page; False if it was answered before. `code_hash`: empty if the person denied.
+
+    A double click sends an answer twice, and the browser follows the second response only. So a second code replaces
+    the first one, unless that was redeemed.
+    """
+    row = {"id": page_id, "code_hash": code_hash, "expires_at": int(now + limits.LOGIN_S + _ENDED_MARGIN_S)}
+    if connection.execute(text(_ANSWER_CONSENT), row).first() is not None:
+        return True
+    columns = answered_consents.c
+    earlier = connection.execute(select(columns.code_hash).where(columns.id == page_id)).scalar()
+    unused = delete(codes).where(codes.c.code_hash == earlier, codes.c.expires_at > now)
+    if not code_hash or connection.execute(unused.returning(codes.c.code_hash)).first() is None:
+        return False
+    connection.execute(update(answered_consents).where(columns.id == page_id).values(code_hash=code_hash))
+    return True
+
+
 def _same_consent(authorization: Authorization, target: str) -> Any:
     return and_(
         consents.c.tenant == authorization.user.tenant,
@@ -332,7 +356,7 @@ def sweep(connection: Connection, check_login: Callable[[str, str, str], object]
 
     `check_login` gets the key, tenant and user of a grant, and returns None if the key has ended.
     """
-    for table in (codes, grants, ended_grants, revocations, consents, clients, provider_logins):
+    for table in (codes, grants, ended_grants, revocations, consents, answered_consents, clients, provider_logins):
         connection.execute(delete(table).where(table.c.expires_at <= now))
     columns = (grants.c.key_reference, grants.c.tenant, grants.c.user_name)
     # Another process may have read a new key from the file before this one.

@@ -8,7 +8,7 @@ from typing import Final
 
 from hubbub.store.sql import BigInteger, Column, Index, MetaData, PrimaryKeyConstraint, Schema, Table, Text
 
-SCHEMA: Final = Schema(Path(__file__).parent, "0003", "oauth_version")
+SCHEMA: Final = Schema(Path(__file__).parent, "0004", "oauth_version")
 
 metadata = MetaData()
 
@@ -90,6 +90,14 @@ consents = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("tenant", "user_name", "client_id", "redirect_target", "resource"),
+)
+
+answered_consents = Table(
+    "oauth_answered_consents",
+    metadata,
+    Column("id", Text, primary_key=True),  # of the consent page
+    Column("code_hash", Text, nullable=False),  # of the code that the answer led to; empty if it was denied
+    Column("expires_at", BigInteger, nullable=False),  # when the page cannot be answered any more
 )
 
 provider_logins = Table(
