@@ -110,6 +110,7 @@ def add_grant(
     user = authorization.user
     belongs_to_user = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
     ended = _end_oldest_grants(connection, belongs_to_user, now)
+    ended += _end_oldest_clients(connection, belongs_to_user, authorization.client_id, now)
     token = RefreshToken.new()
     grant = Grant(grant_id=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
     row = {
@@ -238,6 +239,23 @@ def _end_oldest_grants(connection: Connection, belongs_to_user: Any, now: float)
     newest_first = select(grants.c.grant_id).where(belongs_to_user).order_by(grants.c.used_at.desc(), grants.c.grant_id)
     surplus = connection.execute(newest_first.offset(limits.GRANTS_PER_USER - 1).limit(limits.GRANTS_PER_USER))
     return end_grants(connection, [row.grant_id for row in surplus], now)
+
+
+def _end_oldest_clients(connection: Connection, belongs_to_user: Any, client_id: str, now: float) -> list[str]:
+    """End the grants of a user's least recently used clients, because clients with grants are not replaced."""
+    columns = grants.c
+    is_registered = select(clients.c.client_id).where(clients.c.client_id == columns.client_id).exists()
+    if connection.execute(select(clients.c.client_id).where(clients.c.client_id == client_id)).first() is None:
+        return []
+    newest_first = (
+        select(columns.client_id)
+        .where(belongs_to_user, columns.client_id != client_id, is_registered)
+        .group_by(columns.client_id)
+        .order_by(func.max(columns.used_at).desc(), columns.client_id)
+    )
+    surplus = [row.client_id for row in connection.execute(newest_first.offset(limits.CLIENTS_PER_USER - 1))]
+    found = connection.execute(select(columns.grant_id).where(belongs_to_user, columns.client_id.in_(surplus)))
+    return end_grants(connection, [row.grant_id for row in found], now)
 
 
 # -- consents ------------------------------------------------------------------

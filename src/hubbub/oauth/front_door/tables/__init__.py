@@ -8,7 +8,7 @@ from typing import Final
 
 from hubbub.store.sql import BigInteger, Column, Index, MetaData, PrimaryKeyConstraint, Schema, Table, Text
 
-SCHEMA: Final = Schema(Path(__file__).parent, "0004", "oauth_version")
+SCHEMA: Final = Schema(Path(__file__).parent, "0005", "oauth_version")
 
 metadata = MetaData()
 
@@ -36,6 +36,7 @@ codes = Table(
     Column("content", Text, nullable=False),  # JSON of AuthorizationCode
     Column("expires_at", BigInteger, nullable=False),
     Index("oauth_codes_user", "tenant", "user_name"),
+    Index("oauth_codes_client", "client_id"),
 )
 
 grants = Table(
@@ -57,6 +58,7 @@ grants = Table(
     Index("oauth_grants_handle", "handle_hash", unique=True),
     Index("oauth_grants_code", "code_hash", unique=True),
     Index("oauth_grants_user", "tenant", "user_name"),
+    Index("oauth_grants_client", "client_id"),
 )
 
 ended_grants = Table(
