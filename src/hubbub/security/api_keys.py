@@ -164,6 +164,12 @@ class ApiKeys:
             self._watch.refresh()
         return self._generation if self._identity is None else self._generation + self._identity.tenants.generation
 
+    def is_current(self, principal: str) -> bool:
+        """Whether this is the name of a key that is in the file and has not expired."""
+        if self._monotonic() >= self._watch.check_at:
+            self._watch.refresh()
+        return self._ends.get(principal, 0.0) > self.clock()
+
     def find_key(self, sent: bytes) -> ValidKey | None:
         """Return a key that a person sent to log in with; None if it is unknown or expired."""
         entry = self._find(sent)
