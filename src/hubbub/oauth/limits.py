@@ -8,6 +8,8 @@ DOCUMENT_BYTES: Final = 256 * 1024
 """A metadata document, a registration or a response of a token endpoint."""
 REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
+RETRY_AFTER_S: Final = 30
+"""When a request that failed because another server does not answer can be repeated."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
 
@@ -75,9 +77,9 @@ INTROSPECTION_TIMEOUT_S: Final = 10.0
 CHALLENGE_SCOPE_CHARACTERS: Final = 4096
 """The scopes in one `WWW-Authenticate` header, which clients and proxies limit to 8 KiB or less."""
 PROOF_AGE_S: Final = 300.0
-"""How far the time in a DPoP proof may differ from ours, in either direction."""
+"""How old a DPoP proof may be."""
 ACCEPTED_PROOFS: Final = 100_000
-"""DPoP proofs that are remembered. With more within `PROOF_AGE_S`, the oldest ones are refused."""
+"""DPoP proofs that are remembered. If a key makes more than its share within `PROOF_AGE_S`, its oldest are refused."""
 PROOF_ID_CHARACTERS: Final = 256
 """The `jti` of a DPoP proof."""
 PROOF_URL_CHARACTERS: Final = 4096

@@ -34,8 +34,11 @@ class PersonLogin(Protocol):
         Raises: HubbubError.
         """
 
-    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
-        """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
+    async def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of the person who logged in with this browser; None: not logged in.
+
+        Raises: HubbubError.
+        """
 
 
 class IdentifiesPeople:

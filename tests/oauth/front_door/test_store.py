@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.oauth.front_door.door_site import open_door
+from tests.oauth.front_door.test_provider_logins import begin_login, log_in, serve_provider
 
 from hubbub import SettingsError, StoreFailed
 from hubbub.oauth.front_door.tables import SCHEMA, metadata
@@ -65,15 +66,23 @@ async def test_a_database_that_cannot_be_opened_stops_the_start(tmp_path: Path) 
             pass
 
 
+async def count_rows(database: str) -> dict[str, int]:
+    queries = {name: text(f"SELECT count(*) FROM {name}") for name in metadata.tables if "keys" not in name}
+    async with opened(database) as store:
+        return await store.read(lambda c: {name: c.execute(query).scalar() or 0 for name, query in queries.items()})
+
+
 async def test_expired_rows_are_deleted(tmp_path: Path, database: str) -> None:
-    async with open_door(tmp_path, database=database) as door:
-        app = await door.app()
-        await app.tokens()
-        await app.authorize()
-        await door.front_door.revoke(user="key:ada")
-        door.clock.added_s += 400 * 86_400
-        await door.front_door.sweep()
-        queries = {name: text(f"SELECT count(*) FROM {name}") for name in metadata.tables if "keys" not in name}
-        async with opened(database) as other:
-            counts = await other.read(lambda c: {name: c.execute(query).scalar() for name, query in queries.items()})
-        assert set(counts.values()) == {0}, counts
+    with serve_provider() as (provider, config):
+        async with open_door(tmp_path, database=database, provider=config) as door:
+            await log_in(provider, door)
+            await door.front_door.revoke(user="alice@acme.example")
+            await log_in(provider, door)
+            app, consent = await begin_login(provider, door)
+            await app.submit(consent, {}, button=("decision", "allow"))
+            before = await count_rows(database)
+            door.clock.added_s += 400 * 86_400
+            await door.front_door.sweep()
+            after = await count_rows(database)
+        assert min(before.values()) > 0, before
+        assert set(after.values()) == {0}, after

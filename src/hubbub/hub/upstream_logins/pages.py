@@ -93,7 +93,7 @@ class ConnectPages:
         link = self._link(exchange)
         person_login = self._upstream_logins.person_login
         if person_login is not None:
-            person = person_login.read_person(exchange, first(read_query(exchange), "person"))
+            person = await person_login.read_person(exchange, first(read_query(exchange), "person"))
             if person is None:
                 await person_login.start_person_login(exchange, exchange.path)
                 return

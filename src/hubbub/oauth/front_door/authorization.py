@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
-from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.errors import OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
@@ -55,6 +55,7 @@ _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
 _EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
+_REVOKED: Final = "Your access was revoked after this login began. Go back to the app and log in again."
 _UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this server for a new one."
 
 S = TypeVar("S")
@@ -144,6 +145,10 @@ class AuthorizationFlow:
             client = await self._clients.find(client_id, exchange.client)
         except StoreFailed:
             raise
+        except ServerUnavailable as error:
+            logger.info("oauth_client_unknown", extra={"reason": error.message})
+            problem = f"This server cannot identify the app at the moment: {error.message}. Try again later."
+            raise PageError(problem, status=503) from None
         except OAuthError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
             raise PageError(f"This server could not identify the app: {error.message}.") from None
@@ -185,12 +190,18 @@ class AuthorizationFlow:
         """
         await self._start_login(exchange, None, return_to)
 
-    def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
-        """Return the person who logged in with this browser; None: not logged in."""
+    async def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
+        """Return the person who logged in with this browser; None: not logged in.
+
+        Raises: StoreFailed.
+        """
+        from hubbub.oauth.front_door import store
+
         try:
-            return self._open(exchange, _PERSON, sealed, PersonState).user
+            user = self._open(exchange, _PERSON, sealed, PersonState).user
         except PageError:
             return None
+        return None if await self._database().read(lambda c: store.is_revoked(c, user)) else user
 
     async def _start_login(self, exchange: HttpExchange, request: ClientRequest | None, return_to: str = "") -> None:
         cookie, headers = self._browser.read_or_make(exchange)
@@ -234,6 +245,7 @@ class AuthorizationFlow:
 
     async def _continue_login(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
         """Continue after the login: with the consent, or with the page that needed the person's identity."""
+        user = msgspec.structs.replace(user, logged_in_at=self._clock())
         if login.request is not None:
             await self._ask_for_consent(exchange, login.request, user)
             return
@@ -341,6 +353,8 @@ class AuthorizationFlow:
         await self._serve(exchange, self._show_consent)
 
     async def _show_consent(self, exchange: HttpExchange) -> None:
+        from hubbub.oauth.front_door import store
+
         try:
             sealed = first(read_query(exchange), "state")
         except BadParameters:
@@ -348,6 +362,8 @@ class AuthorizationFlow:
         state = self._open(exchange, _CONSENT, sealed, ConsentState)
         request = state.request
         client = await self._find_client(request.client_id, exchange)
+        if await self._database().read(lambda c: store.is_revoked(c, state.user, client.client_id)):
+            raise PageError(_REVOKED)
         view = pages.ConsentView(
             server_name=self._config.server_name,
             client_name=client.name,
@@ -396,6 +412,8 @@ class AuthorizationFlow:
         text = secrets.token_urlsafe(32)
 
         def save(connection: Any) -> None:
+            if store.is_revoked(connection, state.user, client.client_id):
+                raise PageError(_REVOKED)
             if is_new:
                 store.save_consent(connection, authorization, redirect_target(request.redirect_uri), now)
             store.save_code(connection, hash_secret(text).hex(), code, now)

@@ -8,14 +8,17 @@ import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus, urlsplit
 
+import msgspec
+
 from hubbub.errors import ConnectionClosed, HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
-from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof, VerifiedProof
+from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
@@ -25,7 +28,7 @@ from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
-from hubbub.oauth.front_door.provider_logins import ProviderLogins, ProviderUnavailable
+from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Grant
 from hubbub.oauth.front_door.signing_keys import SigningKeys
 from hubbub.oauth.front_door.web import (
@@ -37,7 +40,12 @@ from hubbub.oauth.front_door.web import (
     respond_json,
     serve_style,
 )
-from hubbub.oauth.metadata import SERVER_METADATA_PATH, AuthorizationServerMetadata, insert_path
+from hubbub.oauth.metadata import (
+    OPENID_CONFIGURATION_PATH,
+    SERVER_METADATA_PATH,
+    AuthorizationServerMetadata,
+    insert_path,
+)
 from hubbub.ports import HttpExchange, Sealer
 from hubbub.protocol.calls import Principal
 from hubbub.security.rates import Rate
@@ -47,7 +55,7 @@ from hubbub.security.verified_tokens import MatchAudience
 if TYPE_CHECKING:
     from hubbub.oauth.front_door.grants import TokenContext, TokenResponse
     from hubbub.oauth.front_door.store import GrantInfo
-    from hubbub.store.sql import Connection, Database
+    from hubbub.store.sql import Database
 
 AUTHORIZE_PATH: Final = "/oauth/authorize"
 TOKEN_PATH: Final = "/oauth/token"
@@ -56,6 +64,8 @@ REVOKE_PATH: Final = "/oauth/revoke"
 JWKS_PATH: Final = "/oauth/jwks"
 _CACHED: Final = ((b"cache-control", b"public, max-age=300"),)
 _HOUR_S: Final = 3600
+_ID_TOKEN_ALGORITHM: Final = "ES256"
+_OK: Final = 200
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
 logger = logging.getLogger("hubbub.oauth")
@@ -137,7 +147,7 @@ class FrontDoor:
         self.pages: Mapping[str, Mapping[str, Handler]] = self._page_routes(provider is not None)
         """The routes for browsers, by path and method."""
         self.endpoints: Mapping[str, Mapping[str, Handler]] = {
-            urlsplit(insert_path(config.issuer, SERVER_METADATA_PATH)).path: {"GET": self._serve_metadata},
+            **self._metadata_routes(),
             TOKEN_PATH: {"POST": self._serve_token},
             REGISTER_PATH: {"POST": self._serve_registration},
             REVOKE_PATH: {"POST": self._serve_revocation},
@@ -149,9 +159,12 @@ class FrontDoor:
         """Have the person in front of the browser log in; see `AuthorizationFlow`."""
         await self._flow.start_person_login(exchange, return_to)
 
-    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
-        """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
-        user = self._flow.read_person(exchange, sealed)
+    async def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of the person who logged in with this browser; None: not logged in.
+
+        Raises: StoreFailed.
+        """
+        user = await self._flow.read_person(exchange, sealed)
         return None if user is None else (user.tenant, user.name)
 
     def _page_routes(self, has_provider: bool) -> dict[str, dict[str, Handler]]:
@@ -165,6 +178,24 @@ class FrontDoor:
             pages.STYLE_PATH: {"GET": serve_style},
             **login,
         }
+
+    def _metadata_routes(self) -> dict[str, dict[str, Handler]]:
+        """The routes of the metadata, at each well-known path at which clients look.
+
+        If the public URL has a path, a proxy removes it: clients that look at `PATH/.well-known/…` reach the root.
+        """
+        # Not an OpenID provider, but clients require these members of such a document.
+        openid = msgspec.structs.replace(
+            self._metadata,
+            subject_types_supported=("public",),
+            id_token_signing_alg_values_supported=(_ID_TOKEN_ALGORITHM,),
+        )
+        routes: dict[str, dict[str, Handler]] = {}
+        for well_known, metadata in ((SERVER_METADATA_PATH, self._metadata), (OPENID_CONFIGURATION_PATH, openid)):
+            handler = partial(_serve_document, msgspec.json.encode(metadata))
+            for path in (well_known, urlsplit(insert_path(self._config.issuer, well_known)).path):
+                routes[path] = {"GET": handler}
+        return routes
 
     def _make_metadata(self) -> AuthorizationServerMetadata:
         url = self._config.url
@@ -265,26 +296,18 @@ class FrontDoor:
     async def revoke(self, tenant: str | None = None, user: str | None = None, client_id: str | None = None) -> int:
         """End the grants of a tenant, a user or a client, and ask for consent again; return how many ended.
 
+        Codes, and logins that have not reached the consent, end too. None stands for all.
+
         Raises: StoreFailed.
         """
         from hubbub.oauth.front_door import store
 
         now = self._clock()
-
-        def end(connection: Connection) -> list[str]:
-            store.forget_consents(connection, tenant, user, client_id)
-            found = store.list_grants(connection, tenant, user)
-            grant_ids = [grant.grant_id for grant in found if client_id is None or grant.client_id == client_id]
-            return store.end_grants(connection, grant_ids, now)
-
-        ended = await self._database().write(end)
+        ended = await self._database().write(lambda c: store.revoke(c, tenant, user, client_id, now))
         self.tokens.add_ended(ended)
         return len(ended)
 
     # -- endpoints for clients -------------------------------------------------------
-
-    async def _serve_metadata(self, exchange: HttpExchange) -> None:
-        await respond_json(exchange, 200, self._metadata, _CACHED)
 
     async def _serve_keys(self, exchange: HttpExchange) -> None:
         await respond_json(exchange, 200, self._keys.jwks(), _CACHED)
@@ -314,16 +337,32 @@ class FrontDoor:
     async def _serve_token(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door.grants import answer_token_request
 
-        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
-            return await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+        async def answer(form: Parameters, headers: Mapping[str, str], client: Client | None) -> TokenResponse:
+            proof = self._verify_proof(exchange) if client is not None else None
+            if (
+                self._provider_logins is not None
+                and first(form, "grant_type") == "refresh_token"
+                and client is not None
+            ):
+                ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
+                self.tokens.add_ended(ended)
+            make = await self._prepare(client, "" if proof is None else proof.key_thumbprint)
+            response = await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+            if proof is not None and response.status == _OK:
+                # Proofs of refused requests are not remembered, because any client can send these. Two requests at
+                # the same time could use one proof, but each needs a code or refresh token of its own.
+                with suppress(InvalidProof):
+                    self._proofs.remember(proof)
+            return response
 
         await self._serve_form(exchange, answer)
 
     async def _serve_revocation(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door.grants import answer_revocation_request
 
-        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
+        async def answer(form: Parameters, headers: Mapping[str, str], client: Client | None) -> TokenResponse:
             grant_id = await self.tokens.find_grant_id(first(form, "token").encode("utf-8", "replace"))
+            make = await self._prepare(client)
             return await self._database().write(lambda c: answer_revocation_request(make(c), form, headers, grant_id))
 
         await self._serve_form(exchange, answer)
@@ -333,18 +372,9 @@ class FrontDoor:
         try:
             form = await read_form(exchange)
             headers = _client_headers(exchange)
-            jkt = self._check_proof(exchange)
             client_id = first(form, "client_id") or _basic_user(headers)
             client = await self._clients.find(client_id, exchange.client)
-            if (
-                self._provider_logins is not None
-                and first(form, "grant_type") == "refresh_token"
-                and client is not None
-            ):
-                ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
-                self.tokens.add_ended(ended)
-            make = await self._prepare(client, jkt)
-            response = await answer(form, headers, make)
+            response = await answer(form, headers, client)
             self.tokens.add_ended(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
             fields = tuple(field for field in fields if field[0] != b"content-type")
@@ -355,24 +385,24 @@ class FrontDoor:
             raise
         except InvalidProof as error:
             await respond_error(exchange, "invalid_dpop_proof", error.message)
-        except ProviderUnavailable as error:
-            await respond_error(exchange, "temporarily_unavailable", error.message, 503)
+        except ServerUnavailable as error:
+            await _respond_later(exchange, error.message, error.retry_after_s, 503)
         except OAuthError as error:
             await respond_error(exchange, "invalid_client", error.message, 401)
         except HubbubError as error:
             await self._respond_to_failure(exchange, error)
 
-    def _check_proof(self, exchange: HttpExchange) -> str:
-        """Return the thumbprint of the client's key; empty if it sent no proof.
+    def _verify_proof(self, exchange: HttpExchange) -> VerifiedProof | None:
+        """Verify the DPoP proof of a request; None if it has none.
 
         Raises: InvalidProof.
         """
         proof = exchange.headers.raw(b"dpop")
         if proof is None or not self._config.dpop:
-            return ""
-        return self._proofs.check(proof, method=exchange.method, url=self._config.url(exchange.path))
+            return None
+        return self._proofs.verify(proof, method=exchange.method, url=self._config.url(exchange.path))
 
-    async def _prepare(self, client: Client | None, jkt: str) -> MakeContext:
+    async def _prepare(self, client: Client | None, jkt: str = "") -> MakeContext:
         from hubbub.oauth.front_door.grants import TokenContext
 
         kid, key = await self._keys.current()
@@ -403,12 +433,16 @@ class FrontDoor:
 
 
 MakeContext = Callable[[Any], "TokenContext"]
-Answer = Callable[[Parameters, Mapping[str, str], MakeContext], Awaitable["TokenResponse"]]
+Answer = Callable[[Parameters, Mapping[str, str], Client | None], Awaitable["TokenResponse"]]
 
 
-async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int) -> None:
+async def _serve_document(document: bytes, exchange: HttpExchange) -> None:
+    await exchange.respond(200, document, _CACHED)
+
+
+async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int, status: int = 429) -> None:
     body = {"error": "temporarily_unavailable", "error_description": f"{reason}; try again in {wait_s} s"}
-    await respond_json(exchange, 429, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
+    await respond_json(exchange, status, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
 
 
 def _client_headers(exchange: HttpExchange) -> dict[str, str]:

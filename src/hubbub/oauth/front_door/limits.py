@@ -66,6 +66,10 @@ CLIENT_ID_CHARACTERS: Final = 512
 CLIENT_DOCUMENT_BYTES: Final = 32 * 1024
 CLIENT_DOCUMENT_TTL_S: Final = 600.0
 """How long a Client ID Metadata Document is used before it is fetched again."""
+CLIENT_DOCUMENT_STALE_S: Final = 86_400.0
+"""How long a Client ID Metadata Document is used while it cannot be fetched again."""
+CLIENT_DOCUMENT_RETRY_S: Final = 60.0
+"""When a Client ID Metadata Document that is used meanwhile is fetched again after a failure."""
 CLIENT_DOCUMENT_TIMEOUT_S: Final = 10.0
 CLIENT_DOCUMENTS: Final = 1000
 """Client ID Metadata Documents in the cache."""
@@ -80,3 +84,5 @@ SWEEP_S: Final = 300.0
 """How often expired rows are deleted."""
 PROVIDER_METADATA_TTL_S: Final = 3600.0
 """How long the metadata of the identity provider is used before it is fetched again."""
+PROVIDER_METADATA_RETRY_S: Final = 60.0
+"""When known metadata are fetched again after a failure."""

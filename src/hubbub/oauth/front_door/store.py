@@ -13,13 +13,22 @@ from typing import Any, Final
 import msgspec
 
 from hubbub.oauth.front_door import limits
-from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
-from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants, provider_logins
+from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken, User
+from hubbub.oauth.front_door.tables import (
+    clients,
+    codes,
+    consents,
+    ended_grants,
+    grants,
+    provider_logins,
+    revocations,
+)
 from hubbub.store.sql import Connection, Row, add_row, and_, delete, func, insert, select, text, update
 
 _encode: Final = msgspec.json.Encoder().encode
 _ENDED_MARGIN_S: Final = 60.0
 """Longer than the leeway of clocks."""
+_MICROSECONDS: Final = 1_000_000
 _CONSENT_COLUMNS: Final = tuple(column.name for column in consents.columns)
 # Both engines know it, and a double click must not be an error.
 _SAVE_CONSENT: Final = (
@@ -77,6 +86,8 @@ def take_code(
     if row.expires_at <= now:
         return None, []
     code = msgspec.json.decode(row.content, type=AuthorizationCode)
+    if is_revoked(connection, code.authorization.user, client_id):
+        return None, []
     return msgspec.structs.replace(code, code_hash=code_hash), []
 
 
@@ -183,11 +194,7 @@ def end_grants(connection: Connection, grant_ids: Iterable[str], now: float) -> 
 
 def list_grants(connection: Connection, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
     """Return the grants of a tenant or a user; None stands for all."""
-    query = select(grants).order_by(grants.c.created_at, grants.c.grant_id)
-    if tenant is not None:
-        query = query.where(grants.c.tenant == tenant)
-    if user is not None:
-        query = query.where(grants.c.user_name == user)
+    query = _select_rows(select(grants), grants, tenant, user).order_by(grants.c.created_at, grants.c.grant_id)
     return [_grant_info(row) for row in connection.execute(query)]
 
 
@@ -257,17 +264,6 @@ def save_consent(connection: Connection, authorization: Authorization, target: s
     connection.execute(text(_SAVE_CONSENT), row)
 
 
-def forget_consents(
-    connection: Connection, tenant: str | None = None, user: str | None = None, client_id: str | None = None
-) -> None:
-    """Delete the consents of a tenant, a user or a client, so that people are asked again; None stands for all."""
-    statement = delete(consents)
-    for column, value in ((consents.c.tenant, tenant), (consents.c.user_name, user), (consents.c.client_id, client_id)):
-        if value is not None:
-            statement = statement.where(column == value)
-    connection.execute(statement)
-
-
 def _same_consent(authorization: Authorization, target: str) -> Any:
     return and_(
         consents.c.tenant == authorization.user.tenant,
@@ -278,12 +274,58 @@ def _same_consent(authorization: Authorization, target: str) -> Any:
     )
 
 
+# -- revocation ----------------------------------------------------------------
+
+
+def revoke(
+    connection: Connection, tenant: str | None, user: str | None, client_id: str | None, now: float
+) -> list[str]:
+    """End the grants of a tenant, a user or a client, and return them; None stands for all.
+
+    Their consents and codes are deleted, and logins from before cannot be continued.
+    """
+    for table in (consents, codes):
+        connection.execute(_select_rows(delete(table), table, tenant, user, client_id))
+    if client_id is None:
+        # The client of a login without a grant is only in the sealed state, which `is_revoked` refuses.
+        pending = delete(provider_logins).where(provider_logins.c.grant_id == "")
+        connection.execute(_select_rows(pending, provider_logins, tenant, user))
+    row = {
+        "id": secrets.token_urlsafe(16),
+        "tenant": tenant,
+        "user_name": user,
+        "client_id": client_id,
+        "revoked_at_us": int(now * _MICROSECONDS),
+        "expires_at": int(now + limits.LOGIN_S + limits.CODE_S + _ENDED_MARGIN_S),
+    }
+    add_row(connection, revocations, row)
+    found = connection.execute(_select_rows(select(grants.c.grant_id), grants, tenant, user, client_id))
+    return end_grants(connection, [row.grant_id for row in found], now)
+
+
+def is_revoked(connection: Connection, user: User, client_id: str = "") -> bool:
+    """Whether the access of a person, or of a client of the person, was revoked after the person logged in."""
+    columns = revocations.c
+    values = ((columns.tenant, user.tenant), (columns.user_name, user.name), (columns.client_id, client_id))
+    query = select(columns.id).where(
+        *(func.coalesce(column, value) == value for column, value in values),
+        columns.revoked_at_us >= int(user.logged_in_at * _MICROSECONDS),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def _select_rows(statement: Any, table: Any, tenant: str | None, user: str | None, client_id: str | None = None) -> Any:
+    """Add the conditions of a tenant, a user and a client to a statement; None stands for all."""
+    columns = (("tenant", tenant), ("user_name", user), ("client_id", client_id))
+    return statement.where(*(table.c[name] == value for name, value in columns if value is not None))
+
+
 # -- bounds --------------------------------------------------------------------
 
 
 def sweep(connection: Connection, now: float) -> None:
     """Delete what has expired."""
-    for table in (codes, grants, ended_grants, consents, clients, provider_logins):
+    for table in (codes, grants, ended_grants, revocations, consents, clients, provider_logins):
         connection.execute(delete(table).where(table.c.expires_at <= now))
 
 

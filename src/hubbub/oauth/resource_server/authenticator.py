@@ -7,7 +7,6 @@ What was verified is remembered, so that a bearer token costs a lookup from then
 from __future__ import annotations
 
 import hashlib
-import hmac
 import logging
 import time
 from base64 import urlsafe_b64decode
@@ -193,9 +192,9 @@ class AccessTokens:
     ) -> Refusal | None:
         try:
             url = self._resource.url(target.path)
-            proven = self._proofs.check(headers.raw(b"dpop"), method=target.method, url=url, token=token)
-            if not hmac.compare_digest(proven, key_thumbprint):
-                raise InvalidProof("the proof was made with another key than that of the token")
+            self._proofs.check(
+                headers.raw(b"dpop"), method=target.method, url=url, token=token, key_thumbprint=key_thumbprint
+            )
         except InvalidProof as problem:
             logger.info("dpop_proof_refused", extra={"reason": problem.message})
             challenge = self._resource.challenge(

@@ -89,7 +89,7 @@ class IntrospectionVerifier:
         # RFC 6749 §2.3.1: both are form-encoded before they are joined.
         pair = f"{quote_plus(settings.client_id)}:{quote_plus(await self._read_secret())}"
         headers = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
-        client = self._issuer.client(is_configured=bool(settings.endpoint))
+        client = self._issuer.client(endpoint, is_configured=bool(settings.endpoint))
         form = {"token": token.decode("ascii"), "token_type_hint": "access_token"}
         response = await client.post_form(endpoint, form, headers=headers)
         if not response.is_success:

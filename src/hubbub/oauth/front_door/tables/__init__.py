@@ -8,7 +8,7 @@ from typing import Final
 
 from hubbub.store.sql import BigInteger, Column, Index, MetaData, PrimaryKeyConstraint, Schema, Table, Text
 
-SCHEMA: Final = Schema(Path(__file__).parent, "0001", "oauth_version")
+SCHEMA: Final = Schema(Path(__file__).parent, "0002", "oauth_version")
 
 metadata = MetaData()
 
@@ -63,6 +63,17 @@ ended_grants = Table(
     metadata,
     Column("grant_id", Text, primary_key=True),
     Column("expires_at", BigInteger, nullable=False),  # when its last access token has expired
+)
+
+revocations = Table(
+    "oauth_revocations",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text),  # null: all tenants; so are user and client
+    Column("user_name", Text),
+    Column("client_id", Text),
+    Column("revoked_at_us", BigInteger, nullable=False),  # microseconds: a login may follow at once
+    Column("expires_at", BigInteger, nullable=False),  # when no login from before can be continued
 )
 
 consents = Table(
