@@ -154,9 +154,9 @@ def _file_upstreams(
             remote = make_server_config(name, settings, rules=rules)
             per_user = settings.oauth is not None and settings.oauth.per_user
             if per_user:
-                from hubbub.assembly.upstream_login_store import use_database
+                from hubbub.assembly.upstream_login_store import choose_store
 
-                remote = use_database(remote, serve, sources)
+                remote = choose_store(remote, serve, sources)
             yield replace(config, remote=remote, per_user=per_user)
 
 

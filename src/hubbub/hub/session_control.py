@@ -96,6 +96,11 @@ class SessionControl:
         logins = self._hub.upstream_logins
         return [] if logins is None else await logins.list_logins(logout)
 
+    async def end_upstream_logins(self, logout: Logout) -> int:
+        """End the logins of users at servers with `per_user`; return their number. Their sessions there end too."""
+        logins = self._hub.upstream_logins
+        return 0 if logins is None else await logins.log_out(logout)
+
     async def known_users(self, tenant: str | None) -> list[str]:
         """The users who have something that a logout would end; with `tenant/` if there are tenants."""
         shown = Logout(tenant=tenant)
@@ -129,8 +134,7 @@ class SessionControl:
             for each in clients:
                 each.cancel()
         ended = await asyncio.gather(*ending)
-        upstream_logins = self._hub.upstream_logins
-        server_logins = 0 if upstream_logins is None else await upstream_logins.log_out(logout)
+        server_logins = await self.end_upstream_logins(logout)
         if isinstance(revoked, StoreFailed):
             raise revoked
         return EndedCounts(

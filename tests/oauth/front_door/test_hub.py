@@ -18,11 +18,13 @@ from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door.door_site import JSON, WEB_REDIRECT_URI, App, Door, free_port
 
-from hubbub import SettingsError
+from hubbub import ClientRegistration, CredentialKey, Credentials, SettingsError
 from hubbub.admin.access import local_operator
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.serve_settings import read_serve_settings
 from hubbub.hub.front import Front
+from hubbub.oauth.client.sql_store import SqlCredentialStore
+from hubbub.security.sealer import Sealer
 from hubbub.server.http.app import HttpApp
 from hubbub.settings import collect_sources
 
@@ -168,6 +170,37 @@ async def test_logins_of_apps_are_listed(tmp_path: Path, tenants: bool) -> None:
         assert (await hub.administer("hub.sessions.list", {"server": "notes"}))["grants"] == []
         await hub.administer("hub.sessions.logout", {"user": user, **({"tenant": "acme"} if tenants else {})})
         assert (await hub.administer("hub.sessions.list", {"user": user}))["grants"] == []
+
+
+TICKETS = """front_door = true
+[servers.tickets]
+url = "http://127.0.0.1:1/mcp"
+[servers.tickets.oauth]
+per_user = true
+"""
+
+
+async def test_upstream_logins_are_listed_and_end_with_the_key(tmp_path: Path) -> None:
+    async with open_hub(tmp_path, TICKETS) as hub:
+        store = SqlCredentialStore(f"sqlite:///{tmp_path / 'oauth.db'}", Sealer([bytes.fromhex("ab" * 32)]))
+        issuer = "https://issuer.example"
+        credentials = Credentials(
+            issuer=issuer,
+            registration=ClientRegistration(client_id="hub"),
+            access_token="secret",
+            token_endpoint=f"{issuer}/token",
+        )
+        for user in ("ada", "bob"):
+            key = CredentialKey(issuer, "http://127.0.0.1:1/mcp", f"/key%3A{user}")
+            await store.save(key, credentials)
+        await store.close()
+        expected = [{"tenant": "", "user": user, "server": "tickets"} for user in ("ada", "bob")]
+        assert (await hub.administer("hub.sessions.list", {}))["logins"] == expected
+        assert (await hub.administer("hub.sessions.list", {"user": "ada"}))["logins"] == expected[:1]
+        assert (await hub.administer("hub.sessions.logout", {"user": "eve"}))["knownUsers"] == ["ada", "bob"]
+        await hub.administer("hub.keys.revoke", {"name": "ada"})
+        assert (await hub.administer("hub.sessions.list", {}))["logins"] == expected[1:]
+        assert (await hub.administer("hub.sessions.logout", {"user": "bob"}))["serverLogins"] == 1
 
 
 async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path: Path) -> None:
