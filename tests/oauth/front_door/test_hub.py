@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +20,7 @@ from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door.door_site import JSON, WEB_REDIRECT_URI, App, Door, free_port
 
-from hubbub import ClientRegistration, CredentialKey, Credentials, SettingsError
+from hubbub import ClientRegistration, CredentialKey, Credentials, FileCredentialStore, SettingsError
 from hubbub.admin.access import local_operator
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.serve_settings import read_serve_settings
@@ -91,7 +93,7 @@ async def open_hub(folder: Path, more: str = "front_door = true\n", *, tenants: 
     (folder / "notes.py").write_text(PROGRAM)
     (folder / "sealing.key").write_text("ab" * 32)
     ring, keys = Keyring(folder / "keys.toml"), {}
-    for name, scopes in (("ada", ("notes:write", "notes:read")), ("bob", ("notes:read",))):
+    for name, scopes in (("ada", ("notes:write", "notes:read")), ("bob", ("notes:read",)), ("root", ("hub:admin",))):
         tenant = "acme" if tenants else None
         keys[name] = ring.add(name, scopes=scopes, tenant=tenant)["X-API-Key"]
     port = free_port()
@@ -201,6 +203,27 @@ async def test_upstream_logins_are_listed_and_end_with_the_key(tmp_path: Path) -
         await hub.administer("hub.keys.revoke", {"name": "ada"})
         assert (await hub.administer("hub.sessions.list", {}))["logins"] == expected[1:]
         assert (await hub.administer("hub.sessions.logout", {"user": "bob"}))["serverLogins"] == 1
+
+
+async def test_commands_administer_the_hub_with_a_stored_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HUBBUB_CREDENTIALS", "file")
+    async with open_hub(tmp_path) as hub:
+        command = [sys.executable, "-m", "hubbub", "sessions", "list", "--url", hub.url]
+        refused = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        assert refused.returncode == 2
+        assert f"`hubbub login {hub.url}/mcp/admin --scope hub:admin`" in refused.stderr
+        app = await hub.door.app(person="root")
+        tokens = await app.tokens(scope="hub:admin", resource=f"{hub.url}/mcp/admin")
+        credentials = Credentials(
+            issuer=hub.url,
+            registration=ClientRegistration(client_id=app.client_id),
+            access_token=tokens["access_token"],
+            token_endpoint=f"{hub.url}/oauth/token",
+        )
+        await FileCredentialStore().save(CredentialKey(hub.url, f"{hub.url}/mcp/admin"), credentials)
+        listed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        assert (listed.returncode, "Test client" in listed.stdout) == (0, True), listed.stderr
 
 
 async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path: Path) -> None:
