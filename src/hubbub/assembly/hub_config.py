@@ -155,9 +155,9 @@ def _file_upstreams(
             per_user = settings.oauth is not None and settings.oauth.per_user
             if per_user:
                 check_identification(serve, sources, name)
-                from hubbub.assembly.upstream_login_store import use_database
+                from hubbub.assembly.upstream_login_store import choose_store
 
-                remote = use_database(remote, serve, sources)
+                remote = choose_store(remote, serve, sources)
             yield replace(config, remote=remote, per_user=per_user)
 
 

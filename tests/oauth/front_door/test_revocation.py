@@ -51,7 +51,8 @@ async def test_another_process_refuses_what_is_from_before(tmp_path: Path, datab
     async with open_door(tmp_path, database=database) as first:
         app = await first.app()
         code, consent = (await app.authorize()).query["code"], await app.consent(prompt="consent")
-        async with open_door(tmp_path, database=database, keys=first.keys, ring=first.ring) as second:
+        options: dict[str, Any] = {"keys": first.keys, "ring": first.ring, "issuer": first.url}
+        async with open_door(tmp_path, database=database, **options) as second:
             await second.front_door.revoke(user="key:ada")
         assert error(await app.redeem(code)) == (400, "invalid_grant")
         assert (await app.submit(consent, {}, button=("decision", "allow"))).status == 400

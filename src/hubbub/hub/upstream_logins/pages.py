@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from hubbub.errors import HubbubError
+from hubbub.hub.session_control import user_name
 from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.server_logins import HubUser
 from hubbub.hub.upstream_logins.upstream_logins import (
@@ -112,7 +113,7 @@ class ConnectPages:
     ) -> None:
         cookie, headers = self._browser.read_or_make(exchange)
         form = self._sealer.seal(_FORM, [link.id, hash_browser_cookie(cookie)], lifetime_s=limits.LOGIN_S)
-        user = escape(link.user.name) + (f" ({escape(link.user.tenant)})" if link.user.tenant else "")
+        user = escape(user_name(link.user.principal)) + (f" ({escape(link.user.tenant)})" if link.user.tenant else "")
         server, hub = escape(link.server), escape(self._hub_name)
         warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
         key = _KEY_FIELD if link.identification == "key" else ""

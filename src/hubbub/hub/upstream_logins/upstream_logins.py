@@ -302,6 +302,16 @@ class UpstreamLogins:
             self._report("credential.disconnect", server, user.principal, {})
         return ended
 
+    async def list_logins(self, logout: Logout) -> list[tuple[str, Principal]]:
+        """Return the logins that this logout would end: the server and the user."""
+        return [
+            (server, user.principal)
+            for server in self.servers()
+            if logout.server in (None, server) and (logins := self.find(server)) is not None
+            for user in await logins.users()
+            if logout.matches(user.principal)
+        ]
+
     async def log_out(self, logout: Logout) -> int:
         """End the logins of users who are logged out of the hub; return their number. Their sessions have ended."""
         count = 0

@@ -229,11 +229,13 @@ class FrontDoor:
     async def running(self) -> AsyncIterator[None]:
         """Keep the store open while the block runs.
 
-        Raises: StoreFailed.
+        Raises: SettingsError, if the store belongs to another server; StoreFailed.
         """
+        from hubbub.oauth.front_door.owner import claim_database
         from hubbub.oauth.front_door.tables import SCHEMA
         from hubbub.store.sql import open_database
 
+        await claim_database(self._config.database, self._config.issuer)
         self._open_database = await open_database(self._url, SCHEMA)
         task: asyncio.Task[None] | None = None
         try:
