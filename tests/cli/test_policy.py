@@ -158,8 +158,8 @@ def test_cedar_policies_are_shown_with_their_lines(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('[[policy.rules]]\neffect = "allow"\n[[policy.rules]]\neffect = "maybe"\n', "line 3: policy.rules[1]"),
-        ('[[policy.rules]]\neffect = "deny"\nannotations = ["readonly"]\n', "line 1: policy.rules[0]"),
+        ('[[policy.rules]]\neffect = "allow"\n[[policy.rules]]\neffect = "maybe"\n', "line 4: policy.rules[1].effect"),
+        ('[[policy.rules]]\neffect = "deny"\nannotations = ["readonly"]\n', "line 3: policy.rules[0].annotations[0]"),
         ('[[policy.rules]]\neffect = "deny"\ntool = ["x"]\n', "did you mean 'tools'"),
         ('[policy]\nengine = "cedar"\n', "line 2: policy.engine is cedar, so `file` must name a file"),
         ('[policy]\nengine = "cedar"\nfile = "x"\n[[policy.rules]]\neffect = "deny"\n', "`rules` would be ignored"),

@@ -38,6 +38,8 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     Raises: as `assemble`.
     """
     loaded = build_loaded_config(settings, sources)
+    for warning in loaded.warnings:
+        report(f"warning: {warning}")
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
     front = hub.fronts[settings.view or ""]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hubbub.assembly.fixed_sections import refuse_fixed_changes
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
+from hubbub.assembly.server_references import find_unknown_servers
 from hubbub.assembly.settings_checks import check_sources, read_oauth_section
 from hubbub.assembly.tenants import apply_egress, update_tenants
 from hubbub.hub.config_description import describe_config
@@ -58,6 +59,7 @@ def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConf
         config=config,
         settings=settings,
         oauth=read_oauth_section(sources),
+        warnings=find_unknown_servers(config, sources),
         files=files,
         trust_records=_trust_records(sources),
         policy_digest="" if policy_file is None else _digest_file(Path(policy_file).expanduser()),

@@ -35,6 +35,8 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     config: HubConfig
     settings: ServeSettings
     oauth: OAuthSettings | None = None
+    warnings: tuple[str, ...] = ()
+    """Probable mistakes, which do not keep the configuration from being used."""
     files: tuple[Path, ...] = ()
     """The files that it was read from."""
     trust_records: tuple[Path, ...] = ()
@@ -145,6 +147,9 @@ class Reloader:
             marks = summarize_plan(plan)
             logger.info("settings_applied", extra={"changes": ", ".join(marks)})
             self._report(f"applied {', '.join(marks)}")
+        for warning in loaded.warnings:
+            if warning not in self.loaded.warnings:
+                self._report(f"warning: {warning}")
         is_same = loaded == self.loaded and needs_restart == self.state.needs_restart and self.state.problem is None
         self.loaded = loaded
         self.state.needs_restart, self.state.problem = needs_restart, None

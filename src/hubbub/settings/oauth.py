@@ -14,7 +14,13 @@ from hubbub.settings.governance import SecretSource
 from hubbub.settings.read import has_section, read_settings
 from hubbub.settings.sources import OAUTH, Sources
 
-Scope = Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~]{1,128}$")]
+Scope = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[!#-\[\]-~]{1,128}$",
+        extra={"expected": "1 to 128 visible ASCII characters without spaces, quotes and backslashes"},
+    ),
+]
 """As in RFC 6749: visible ASCII characters without quotes and backslashes."""
 Scopes = tuple[Scope, ...]
 Claims = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
