@@ -177,6 +177,19 @@ def test_an_invalid_policy_is_named_with_its_line(
     assert problem in error
 
 
+def test_a_server_that_the_settings_do_not_have_causes_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text('[servers.weather]\nurl = "https://weather.example/mcp"\n[policy]\ndefault = "allow"\n')
+    for target, warning in (("wether/get", "no server 'wether'; did you mean 'weather'?"), ("weather/get", "")):
+        assert main(["policy", "test", "--config", str(file), "call", target]) == 0
+        written = capsys.readouterr()
+        assert written.out.startswith("allow\n")
+        assert warning in written.err
+        assert bool(written.err) == bool(warning)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

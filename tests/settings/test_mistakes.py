@@ -69,6 +69,14 @@ def check(folder: Path, text: str) -> None:
             'line 8: oauth.provider.scope_map.admins must be a list, such as ["hub:admin"]',
         ),
         (
+            PROVIDER + '[oauth.provider.scope_map]\nadmins = ["hub:admin"]\n',
+            "line 6: oauth.provider.scope_map can grant nothing without `scope_claims`",
+        ),
+        (
+            '[oauth]\nfront_door = true\npublic_url = "http://localhost:3300/mcp/"\n',
+            "line 3: oauth.public_url must not end with /mcp, ",
+        ),
+        (
             PROVIDER + 'client_secret = "hunter2hunter2"\n',
             'line 6: oauth.provider.client_secret must say where the secret is, such as { env = "NAME" }',
         ),

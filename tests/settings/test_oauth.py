@@ -36,6 +36,7 @@ introspection = { client_id = "hub", client_secret = { env = "INTROSPECTION_SECR
 issuer = "https://id.example.com"
 client_id = "hub"
 client_secret = { file = "secret.txt" }
+scope_claims = ["groups"]
 scope_map = { admins = ["hub:admin"] }
 """
 

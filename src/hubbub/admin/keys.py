@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
@@ -16,6 +16,7 @@ from hubbub.security.key_file_editor import create_key, revoke_records, rotate_k
 from hubbub.security.key_records import KeyRecord, read_records
 from hubbub.security.key_usage import read_last_uses
 from hubbub.server.context import Context
+from hubbub.suggestions import format_suggestion
 
 LISTED_KEYS: Final = 1000
 """Keys in one list; `total` counts all."""
@@ -66,8 +67,16 @@ class RevokedKey(msgspec.Struct, kw_only=True):
     name: str
 
 
-def register(tools: AdminTools, path: Path, after_change: Callable[[], None] = lambda: None) -> None:
-    """Register the tools of this area, for a key file; `after_change` is called, in a thread, after it was written."""
+def register(
+    tools: AdminTools,
+    path: Path,
+    after_change: Callable[[], None] = lambda: None,
+    find_tenants: Callable[[], Collection[str]] = tuple,
+) -> None:
+    """Register the tools of this area, for a key file; `after_change` is called, in a thread, after it was written.
+
+    `find_tenants` returns the names of the hub's tenants; none if it has no tenants.
+    """
 
     @tools.read("hub.keys.list")
     async def list_keys(
@@ -95,6 +104,9 @@ def register(tools: AdminTools, path: Path, after_change: Callable[[], None] = l
     ) -> NewKey:
         """Create an API key and return it; it is not shown again."""
         require_operator(context, _WHY)
+        known = find_tenants()
+        if tenant is not None and known and tenant not in known:
+            raise ToolError(f"There is no tenant {tenant!r} in the settings{format_suggestion(tenant, known)}")
         key, record = await _change(lambda: create_key(path, name, tenant=tenant, user=user, scopes=scopes, days=days))
         tools.record(context, "key.created", _facts(record))
         return NewKey(key=key, stored=_describe(record, None))

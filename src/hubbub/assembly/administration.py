@@ -35,11 +35,16 @@ def add_administration(
         from hubbub.admin import keys
 
         path = Path(settings.key_file)
-        areas.append(partial(keys.register, path=path, after_change=partial(_renew_trust, sources, path)))
+        after_change = partial(_renew_trust, sources, path)
+        areas.append(partial(keys.register, path=path, after_change=after_change, find_tenants=partial(_tenants, hub)))
     add_admin_view(hub, areas)
     socket = AdminSocket(hub.main_front)
     hub.lifespans.append(socket.running)
     return lambda: socket.path
+
+
+def _tenants(hub: Gateway) -> tuple[str, ...]:
+    return tuple(tenant.name for tenant in hub.config.governance.tenants)
 
 
 def _governance_areas(hub: Gateway, setup: GovernorSetup) -> list[AdminArea]:
