@@ -22,6 +22,7 @@ from hubbub.assembly.serve_settings import add_pack_aliases
 from hubbub.assembly.server_references import find_unknown_servers
 from hubbub.assembly.settings_checks import check_sources, read_oauth_section
 from hubbub.assembly.tenants import apply_egress, update_tenants
+from hubbub.assembly.value_checks import check_limits
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -46,6 +47,7 @@ def load_hub(flags: Mapping[str, Any], environ: Mapping[str, str], folder: str |
     sources = add_pack_aliases(collect_sources(flags, environ, folder=folder))
     settings = read_settings(ServeSettings, sources)
     check_sources(sources)
+    check_limits(settings, sources)
     return build_loaded_config(settings, sources)
 
 
