@@ -225,7 +225,13 @@ class FileCredentialStore:
             path = self.folder / "sealing.key"
             if create:
                 load_or_create_key(path)  # it returns a temporary key if it cannot store one
-            return read_key(path)
+            try:
+                return read_key(path)
+            except SettingsError as error:
+                raise SettingsError(
+                    f"the key of {self.folder / _FILES[kind]} is missing or damaged: {error.message}; "
+                    "restore it, or remove that file and run `hubbub login URL` again for each server"
+                ) from None
         from hubbub.security.system_keyring import read_keyring, write_keyring
 
         advice = f"or use an encrypted file: set {VARIABLE}=file, and log in again"

@@ -182,7 +182,7 @@ def _make_sealer(settings: ServeSettings) -> Sealer:
     """Make a sealer whose key outlives the process, so that cursors survive a restart."""
     if settings.sealing_key_file is None:
         return Sealer(load=load_or_create_key)
-    return Sealer([read_key(Path(settings.sealing_key_file))])
+    return Sealer([read_key(Path(settings.sealing_key_file), "sealing_key_file")])
 
 
 def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:
