@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -15,11 +15,13 @@ from hubbub.oauth.front_door.clients import Client, check_redirect_uri
 from hubbub.oauth.front_door.config import FrontDoorConfig, ProviderConfig
 from hubbub.oauth.front_door.front_door import FrontDoor
 from hubbub.oauth.front_door.provider import ReadSecret, no_secret
+from hubbub.oauth.front_door.signing_keys import FOREIGN_KEY_PROBLEM, SEALED_KEY
 from hubbub.ports import Sealer
 from hubbub.security.api_keys import ApiKeys
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import ClaimMapping
 from hubbub.security.verified_tokens import MatchAudience
+from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.public_routes import PublicRoute
 from hubbub.server.server import Server
 from hubbub.settings.folders import data_folder
@@ -63,7 +65,7 @@ def make_front_door(
     keys = None if provider is not None else api_keys
     front_door = FrontDoor(
         config,
-        sealer=sealer,
+        sealer=_WatchedSealer(sealer, server),
         identity=identity,
         identify_key=None if keys is None else keys.identify,
         is_key_valid=(lambda principal: False) if keys is None else keys.is_current,
@@ -78,6 +80,25 @@ def make_front_door(
     for path, handlers in front_door.endpoints.items():
         server.public_routes[path] = PublicRoute(handlers, any_origin=True)
     return front_door
+
+
+class _WatchedSealer:
+    """Reports to the server if another process sealed the signing keys in the database with another key."""
+
+    def __init__(self, sealer: Sealer, server: Server) -> None:
+        self._sealer = sealer
+        self._server = server
+
+    def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
+        return self._sealer.seal(purpose, record, lifetime_s=lifetime_s)
+
+    def open(self, purpose: str, text: str) -> Any:
+        try:
+            return self._sealer.open(purpose, text)
+        except ValueError:
+            if purpose == SEALED_KEY and isinstance(self._server, ManagesClients):
+                self._server.add_problem(FOREIGN_KEY_PROBLEM)
+            raise
 
 
 def _provider_config(settings: ProviderSettings) -> ProviderConfig:
