@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hubbub import SettingsError, ToolSettings
+from hubbub import HubSettings, SettingsError, ToolSettings
 from hubbub.assembly.assemble import needs_hub
 from hubbub.assembly.hub import load_upstream
 from hubbub.assembly.hub_config import hub_config
@@ -17,7 +17,6 @@ from hubbub.hub.config import HubConfig
 from hubbub.security.sealer import Sealer
 from hubbub.settings import ServeSettings, Sources
 from hubbub.settings.file import SettingsFile
-from hubbub.settings.hub import HubSettings
 
 
 def sources(text: str, **environ: str) -> Sources:
