@@ -87,6 +87,42 @@ def check(folder: Path, text: str) -> None:
             "line 3: servers.x.port is not a setting; 'port' belongs to the top level: put it before the first",
         ),
         (
+            RULE + 'effect = "deny"\ntenants = ["acme", "acmee"]\n',
+            "line 5: policy.rules[0].tenants[1]: unknown tenant 'acmee'; did you mean 'acme'?",
+        ),
+        (
+            '[[policy.rules]]\neffect = "deny"\ntenants = ["acme"]\n',
+            "line 3: policy.rules[0].tenants[0]: unknown tenant 'acme'; none are defined",
+        ),
+        (
+            TENANT + '[[quotas]]\nlimit = "1/minute"\ntenants = ["acmee"]\n',
+            "line 5: quotas[0].tenants[0]: unknown tenant 'acmee'; did you mean 'acme'?",
+        ),
+        (
+            TENANT + '[secrets.a]\nenv = "A"\ntenants = ["acmee"]\n',
+            "line 5: secrets.a.tenants: unknown tenant 'acmee'; did you mean 'acme'?",
+        ),
+        (
+            TENANT + '[secrets.a.tenant.acmee]\nenv = "A"\n',
+            "line 3: secrets.a.tenant.acmee: unknown tenant 'acmee'; did you mean 'acme'?",
+        ),
+        (
+            '[egress]\nallow = ["a.example",\n"https://x.example/"]\n',
+            "line 2: egress.allow[1]: 'https://x.example/' is not a host",
+        ),
+        ('[egress]\nproxy = "x"\n', "line 2: egress.proxy: must look like http://HOST:PORT"),
+        (
+            OAUTH + 'database = "mysql://root:hunter2@x/y"\n',
+            "line 3: oauth.database: invalid database URL; write sqlite:",
+        ),
+        ('[audit]\ndatabase = "mysql://root:hunter2@x/y"\n', "line 2: audit.database: invalid database URL"),
+        (
+            OAUTH + 'front_door = true\n[[oauth.clients]]\nclient_id = "r"\nname = "R"\n'
+            'redirect_uris = ["https://a.example", "http://a.example"]\n',
+            "line 7: oauth.clients[0].redirect_uris[1]: 'http://a.example' must use https, or http on a loopback",
+        ),
+        ('limits = ["mcp=600"]\n', "line 1: limits: 'mcp=600' is not a rate limit; write it as mcp=100/minute"),
+        (
             '[servers.x]\nprefix_text = "a b"\nurl = "https://a.example"\n',
             "line 2: servers.x.prefix_text must be text of",
         ),
