@@ -296,6 +296,9 @@ async def test_a_key_is_created_rotated_and_revoked_by_an_operator_and_shown_onc
         assert rotated["stored"]["version"] == 2
         await hub.call("hub.keys.revoke", name="laptop")
         assert [record.name for record in read_keys(path)] == ["other"]
+        with pytest.raises(ToolError, match="no tenant 'acmee' in the settings; did you mean 'acme'"):
+            await hub.call("hub.keys.create", name="eve", tenant="acmee")
+        assert [record.name for record in read_keys(path)] == ["other"]
         with pytest.raises(ToolError, match="has no key named 'laptop'"):
             await hub.call("hub.keys.revoke", name="laptop")
     journal = b"".join(file.read_bytes() for file in (tmp_path / "audit").glob("*"))

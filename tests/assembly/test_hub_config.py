@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
-from hubbub import SettingsError, ToolSettings
+from hubbub import HubSettings, SettingsError, ToolSettings
 from hubbub.assembly.assemble import needs_hub
+from hubbub.assembly.hub import load_upstream
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.pack_discovery import choose_packs, find_packs
 from hubbub.assembly.settings_checks import check_sources
 from hubbub.hub.config import HubConfig
+from hubbub.security.sealer import Sealer
 from hubbub.settings import ServeSettings, Sources
 from hubbub.settings.file import SettingsFile
 
@@ -145,3 +147,25 @@ def test_an_mcp_json_together_with_alone_is_refused() -> None:
 def test_the_hub_is_not_one_of_its_own_servers(url: str, settings: dict[str, Any], is_left_out: bool) -> None:
     found = config(f'[servers.me]\nurl = "{url}"\n[servers.other]\ncommand = "x"', **settings)
     assert [upstream.id for upstream in found.upstreams] == (["other"] if is_left_out else ["me", "other"])
+
+
+def test_an_unknown_secret_is_reported_once_with_the_line_of_its_server() -> None:
+    text = """
+[servers.b]
+url = "https://b.example/mcp"
+[servers.b.oauth]
+grant = "client_credentials"
+issuer = "https://id.example"
+client_id = "a"
+client_secret = "${secret:nope}"
+"""
+    with pytest.raises(SettingsError) as caught:
+        config(text)
+    expected = "hubbub.toml line 2: servers.b: oauth.client_secret refers to the secret 'nope', which is not configured"
+    assert caught.value.message.startswith(expected)
+
+
+def test_a_missing_program_is_reported_with_the_line_of_its_server() -> None:
+    [upstream] = config('[servers.b]\ntarget = "nosuch.py"\n').upstreams
+    with pytest.raises(SettingsError, match=r"^hubbub\.toml line 1: servers\.b: file 'nosuch.py' not found in "):
+        load_upstream(upstream, HubSettings(), Sealer())

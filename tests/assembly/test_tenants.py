@@ -1,5 +1,6 @@
 """Tenants in the settings: what starts, what is refused, and what a reload changes."""
 
+import asyncio
 import re
 import time
 from pathlib import Path
@@ -164,6 +165,9 @@ async def test_a_tenant_that_is_removed_from_the_file_of_a_running_hub_is_refuse
         while await status(ada) != 401:
             assert time.monotonic() < deadline
         assert await status(bob) == 200
+        while not any("applied -tenants.acme" in line for line in process.stderr_lines):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
         path.write_text(hub_text(tmp_path))
         while not any("the last tenant was removed" in line for line in process.stderr_lines):
             assert time.monotonic() < deadline

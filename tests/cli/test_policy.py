@@ -158,8 +158,8 @@ def test_cedar_policies_are_shown_with_their_lines(tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('[[policy.rules]]\neffect = "allow"\n[[policy.rules]]\neffect = "maybe"\n', "line 3: policy.rules[1]"),
-        ('[[policy.rules]]\neffect = "deny"\nannotations = ["readonly"]\n', "line 1: policy.rules[0]"),
+        ('[[policy.rules]]\neffect = "allow"\n[[policy.rules]]\neffect = "maybe"\n', "line 4: policy.rules[1].effect"),
+        ('[[policy.rules]]\neffect = "deny"\nannotations = ["readonly"]\n', "line 3: policy.rules[0].annotations[0]"),
         ('[[policy.rules]]\neffect = "deny"\ntool = ["x"]\n', "did you mean 'tools'"),
         ('[policy]\nengine = "cedar"\n', "line 2: policy.engine is cedar, so `file` must name a file"),
         ('[policy]\nengine = "cedar"\nfile = "x"\n[[policy.rules]]\neffect = "deny"\n', "`rules` would be ignored"),
@@ -175,6 +175,19 @@ def test_an_invalid_policy_is_named_with_its_line(
     error = capsys.readouterr().err
     assert str(file) in error
     assert problem in error
+
+
+def test_a_server_that_the_settings_do_not_have_causes_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text('[servers.weather]\nurl = "https://weather.example/mcp"\n[policy]\ndefault = "allow"\n')
+    for target, warning in (("wether/get", "no server 'wether'; did you mean 'weather'?"), ("weather/get", "")):
+        assert main(["policy", "test", "--config", str(file), "call", target]) == 0
+        written = capsys.readouterr()
+        assert written.out.startswith("allow\n")
+        assert warning in written.err
+        assert bool(written.err) == bool(warning)
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,23 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hubbub import HubSettings, Secret, Server, ServerConfig, ToolSettings, UpstreamConfig, ViewSettings
 from hubbub.hub.config import HubConfig
 from hubbub.hub.config_description import ConfigDescription, describe_config
 from hubbub.hub.plan import Field, Step, compare, diff, diff_settings
+from hubbub.hub.reload import summarize_plan
 from hubbub.settings.governance import (
     GovernanceSettings,
     PinSettings,
     PolicyRule,
     PolicySettings,
     QuotaSettings,
+    SecretSource,
     TenantSettings,
 )
+from hubbub.settings.oauth import OAuthSettings, ProviderSettings
 from hubbub.settings.serve import ServeSettings
 
 KEY = b"0123456789abcdef"
@@ -259,3 +263,31 @@ def test_changes_of_tenants_and_rules_are_shown_one_by_one_and_fixed_sections_ne
         ("quotas[0]", None, "limit=3/minute"),
     }
     assert plan.restart == (Field("pins.mode", "off", "enforce"),)
+
+
+def test_only_the_settings_of_oauth_that_were_written_are_listed() -> None:
+    url = OAuthSettings(public_url="https://hub.example.com")
+    assert diff_settings(ServeSettings(), ServeSettings(), None, url) == (
+        Field("oauth.public_url", None, "https://hub.example.com"),
+    )
+    provider = ProviderSettings(issuer="https://id.example.com", client_id="hub", client_secret=SecretSource(env="S"))
+    changed = replace(url, provider=provider)
+    assert [field.key for field in diff_settings(ServeSettings(), ServeSettings(), url, changed)] == [
+        "oauth.provider.issuer",
+        "oauth.provider.client_id",
+        "oauth.provider.client_secret.env",
+    ]
+
+
+def test_a_summary_names_the_sections_and_the_tenants() -> None:
+    acme, beta = TenantSettings(name="acme"), TenantSettings(name="beta")
+    before = HubConfig(governance=GovernanceSettings(tenants=(acme, beta)))
+    after = HubConfig(
+        hub=HubSettings(search="only"),
+        governance=GovernanceSettings(
+            tenants=(replace(acme, max_calls=3),),
+            policy=PolicySettings(rules=(PolicyRule(effect="deny"), PolicyRule(effect="allow"))),
+            quotas=(QuotaSettings(limit="1/minute"),),
+        ),
+    )
+    assert summarize_plan(diff(before, after)) == ["~hub", "~tenants.acme", "-tenants.beta", "~policy", "~quotas"]

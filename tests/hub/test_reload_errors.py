@@ -29,7 +29,7 @@ from hubbub.settings import ServeSettings
     [
         ("[servers.one\n", "line 1"),
         ('[servers.one]\ncommand = "x"\ncomand = "y"\n', "line 3: servers.one.comand is not a setting; did you mean"),
-        ("[servers.one]\ncommand = 3\n", "line 2: servers.one.command must look like"),
+        ("[servers.one]\ncommand = 3\n", "line 2: servers.one.command must be text, not '3'"),
         ('[servers.one]\nurl = "http://x"\ncommand = "y"\n', "line 1: servers.one: set exactly one of url, command"),
         ('[servers.hub]\ncommand = "x"\n', "line 1: servers.hub: the server name 'hub' is reserved"),
         ('[views.a]\nservers = ["none"]\n', "line 2: views.a.servers: unknown server 'none'"),

@@ -38,8 +38,24 @@ def test_a_file_without_a_valid_key_is_refused(tmp_path: Path, text: str) -> Non
     (tmp_path / "key").write_text(text)
     with pytest.raises(SettingsError, match="64 hex digits"):
         Server("x").asgi(sealing_key_file=str(tmp_path / "key"))
-    with pytest.raises(SettingsError, match="cannot be read"):
-        Server("x").asgi(sealing_key_file=str(tmp_path / "none"))
+
+
+def test_a_missing_file_of_the_settings_is_reported_with_the_command_that_creates_it(tmp_path: Path) -> None:
+    path = tmp_path / "my keys"
+    with pytest.raises(SettingsError) as caught:
+        Server("x").asgi(sealing_key_file=str(path))
+    prefix, _, command = caught.value.message.partition("; create it with: ")
+    assert prefix == f"sealing_key_file: {path} cannot be read: No such file or directory"
+    subprocess.run(command, shell=True, check=True)
+    Server("x").asgi(sealing_key_file=str(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_missing_key_of_the_data_folder_is_reported_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "sealing.key"
+    with pytest.raises(SettingsError) as caught:
+        read_key(path)
+    assert caught.value.message == f"{path} cannot be read: No such file or directory"
 
 
 def test_a_configured_key_opens_records_that_another_process_sealed_with_it(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
@@ -17,6 +17,7 @@ from hubbub.security.key_file_editor import create_key, revoke_records, rotate_k
 from hubbub.security.key_records import KeyRecord, read_records
 from hubbub.security.key_usage import read_last_uses
 from hubbub.server.context import Context
+from hubbub.suggestions import format_suggestion
 
 LISTED_KEYS: Final = 1000
 """Keys in one list; `total` counts all."""
@@ -76,11 +77,12 @@ def register(
     path: Path,
     after_change: Callable[[], None] = lambda: None,
     after_revoke: Callable[[str], Awaitable[None]] = _do_nothing,
+    find_tenants: Callable[[], Collection[str]] = tuple,
 ) -> None:
     """Register the tools of this area, for a key file.
 
     `after_change` is called, in a thread, after it was written, and `after_revoke` with the name that the callers with
-    a removed key without a tenant have.
+    a removed key without a tenant have. `find_tenants` returns the names of the hub's tenants; none if it has none.
     """
 
     @tools.read("hub.keys.list")
@@ -109,6 +111,9 @@ def register(
     ) -> NewKey:
         """Create an API key and return it; it is not shown again."""
         require_operator(context, _WHY)
+        known = find_tenants()
+        if tenant is not None and known and tenant not in known:
+            raise ToolError(f"There is no tenant {tenant!r} in the settings{format_suggestion(tenant, known)}")
         key, record = await _change(lambda: create_key(path, name, tenant=tenant, user=user, scopes=scopes, days=days))
         tools.record(context, "key.created", _facts(record))
         return NewKey(key=key, stored=_describe(record, None))

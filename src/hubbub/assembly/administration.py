@@ -42,12 +42,17 @@ def add_administration(
                 path=path,
                 after_change=partial(_renew_trust, sources, path),
                 after_revoke=partial(_end_upstream_logins, hub),
+                find_tenants=partial(_tenants, hub),
             )
         )
     add_admin_view(hub, areas)
     socket = AdminSocket(hub.main_front)
     hub.lifespans.append(socket.running)
     return lambda: socket.path
+
+
+def _tenants(hub: Gateway) -> tuple[str, ...]:
+    return tuple(tenant.name for tenant in hub.config.governance.tenants)
 
 
 def _governance_areas(hub: Gateway, setup: GovernorSetup) -> list[AdminArea]:

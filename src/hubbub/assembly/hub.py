@@ -38,6 +38,8 @@ def assemble_hub(settings: ServeSettings, sources: Sources, report: Callable[[st
     Raises: as `assemble`.
     """
     loaded = build_loaded_config(settings, sources)
+    for warning in loaded.warnings:
+        report(f"warning: {warning}")
     make = partial(load_upstream, known_eras=KnownEras(state_folder))
     hub = Gateway(loaded.config, make=make, known_names=KnownNames())
     front = hub.fronts[settings.view or ""]
@@ -75,7 +77,10 @@ def load_upstream(
         TargetFailed: the program raised while it was loaded.
     """
     if config.pack is not None or config.target is not None:
-        config = replace(config, server=_load_server(config))
+        try:
+            config = replace(config, server=_load_server(config))
+        except SettingsError as error:  # also a reload's, whose user sees no command line
+            raise SettingsError(f"{config.origin}: {error.message}") from error
     return make_upstream(config, settings, sealer, known_eras=known_eras)
 
 

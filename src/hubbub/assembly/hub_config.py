@@ -42,6 +42,7 @@ from hubbub.settings.sources import HUB, SERVERS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.assembly.server_rules import ServerRules
+    from hubbub.client.config import ServerConfig
     from hubbub.server.pack import Pack
 
 logger = logging.getLogger("hubbub.hub")
@@ -151,7 +152,7 @@ def _file_upstreams(
         elif settings.target is not None:
             yield replace(config, target=settings.target, timeout_s=settings.timeout_s)
         else:
-            remote = make_server_config(name, settings, rules=rules)
+            remote = _make_remote(name, settings, rules, config.origin)
             per_user = settings.oauth is not None and settings.oauth.per_user
             if per_user:
                 check_identification(serve, sources, name)
@@ -159,6 +160,13 @@ def _file_upstreams(
 
                 remote = choose_store(remote, serve, sources)
             yield replace(config, remote=remote, per_user=per_user)
+
+
+def _make_remote(name: str, settings: ServerSettings, rules: ServerRules | None, origin: str) -> ServerConfig:
+    try:
+        return make_server_config(name, settings, rules=rules)
+    except SettingsError as error:  # begins with the server, as this function is used without a file, too
+        raise SettingsError(f"{origin}: {error.message.removeprefix(f'server {name!r}: ')}") from None
 
 
 def _mcp_json_upstreams(path: str | None, rules: ServerRules | None) -> Iterator[UpstreamConfig]:

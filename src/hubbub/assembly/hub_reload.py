@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 from hubbub.assembly.fixed_sections import refuse_fixed_changes
 from hubbub.assembly.hub_config import hub_config
 from hubbub.assembly.serve_settings import add_pack_aliases
+from hubbub.assembly.server_references import find_unknown_servers
 from hubbub.assembly.settings_checks import check_sources, read_oauth_section
 from hubbub.assembly.tenants import apply_egress, update_tenants
+from hubbub.assembly.value_checks import check_limits
 from hubbub.hub.config_description import describe_config
 from hubbub.hub.reload import LoadedConfig, Reloader
 from hubbub.hub.state_file import RunningHub, StateFile
@@ -45,6 +47,7 @@ def load_hub(flags: Mapping[str, Any], environ: Mapping[str, str], folder: str |
     sources = add_pack_aliases(collect_sources(flags, environ, folder=folder))
     settings = read_settings(ServeSettings, sources)
     check_sources(sources)
+    check_limits(settings, sources)
     return build_loaded_config(settings, sources)
 
 
@@ -58,6 +61,7 @@ def build_loaded_config(settings: ServeSettings, sources: Sources) -> LoadedConf
         config=config,
         settings=settings,
         oauth=read_oauth_section(sources),
+        warnings=find_unknown_servers(config, sources),
         files=files,
         trust_records=_trust_records(sources),
         policy_digest="" if policy_file is None else _digest_file(Path(policy_file).expanduser()),

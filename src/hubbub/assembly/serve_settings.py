@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from hubbub.assembly.assemble import needs_hub
 from hubbub.assembly.settings_checks import check_sources
+from hubbub.assembly.value_checks import check_limits
 from hubbub.errors import HubbubError
 from hubbub.settings import ServeSettings, Sources, read_settings
 
@@ -44,6 +45,7 @@ def read_serve_settings(sources: Sources, warn: Callable[[str], None]) -> ServeS
     settings = read_settings(ServeSettings, sources)
     if warning := check_sources(sources):
         warn(warning)
+    check_limits(settings, sources)
     if settings.transport != "stdio":
         sources.require_trust()
         return settings

@@ -52,11 +52,11 @@ def make_server_config(
         variables = {**read_variables(), **os.environ}
     secret_names = () if rules is None else rules.secrets
     (config,) = parse_mcp_json(text, variables, secret_names)
-    try:
-        if settings.oauth is not None:
-            from hubbub.assembly.server_oauth import make_oauth
+    if settings.oauth is not None:
+        from hubbub.assembly.server_oauth import make_oauth
 
-            config = replace(config, auth=make_oauth(name, settings.oauth, variables or {}, secret_names))
+        config = replace(config, auth=make_oauth(name, settings.oauth, variables or {}, secret_names))
+    try:
         config = replace(
             without_nested_hub(config),
             timeout_s=settings.timeout_s,

@@ -39,10 +39,9 @@ def make_oauth(
     private_key = None
     if settings.private_key_file is not None:
         private_key = Secret(_read(Path(settings.private_key_file), f"server {name!r}: oauth.private_key_file"))
+    client_secret = expand(settings.client_secret, "client_secret")
     try:
-        return _make_oauth(
-            name, settings, expand(settings.client_secret, "client_secret"), private_key, provider_secret
-        )
+        return _make_oauth(name, settings, client_secret, private_key, provider_secret)
     except SettingsError as error:
         raise SettingsError(f"server {name!r}: oauth: {error.message}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from hubbub.assembly.value_checks import check_database, check_egress, check_oauth
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.settings.fields import list_settings
 from hubbub.settings.read import (
@@ -118,16 +119,19 @@ def read_server_rules(sources: Sources) -> ServerRules | None:
     from hubbub.assembly.server_rules import ServerRules
     from hubbub.settings.governance_reader import read_governance
 
-    return ServerRules.make(read_governance(sources))
+    governance = read_governance(sources)
+    check_egress(governance.egress, sources)
+    return ServerRules.make(governance)
 
 
 def _check_governance(sources: Sources) -> set[str]:
     """Read the sections about tenants, policy and audit; return the variables that belong to them."""
     if not has_governance(sources):
         return set()
-    from hubbub.settings.governance import NAMED_SECTIONS, SECTIONS
+    from hubbub.settings.governance import AUDIT, NAMED_SECTIONS, SECTIONS, AuditSettings
 
     read_server_rules(sources)
+    check_database(read_settings(AuditSettings, sources, (AUDIT,)).database, AUDIT, sources)
     known: set[str] = set()
     for name, kind in SECTIONS.items():
         known |= known_variables(kind, (name,))
@@ -170,8 +174,10 @@ def check_identification(settings: ServeSettings, sources: Sources, server: str)
 
 def _check_oauth(sources: Sources) -> set[str]:
     """Read the section about tokens; return the variables that belong to it."""
-    if read_oauth_section(sources) is None:
+    settings = read_oauth_section(sources)
+    if settings is None:
         return set()
+    check_oauth(settings, sources)
     from hubbub.settings.oauth import OAuthSettings
 
     return known_variables(OAuthSettings, (OAUTH,))

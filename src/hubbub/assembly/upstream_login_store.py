@@ -58,4 +58,4 @@ def _open_store(url: str, sealing_key_file: str | None) -> CredentialStore:
         ) from None
     if sealing_key_file is None:
         return SqlCredentialStore(url, Sealer(load=load_or_create_key))
-    return SqlCredentialStore(url, Sealer([read_key(Path(sealing_key_file))]))
+    return SqlCredentialStore(url, Sealer([read_key(Path(sealing_key_file), "sealing_key_file")]))

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hubbub.cli.admin_client import AdminConnection, AdminOptions, admin_options, call_admin, run_admin
+from hubbub.cli.errors import print_message
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import SettingsError
 from hubbub.governance.decision import TARGET_KINDS, Action, Effect, PolicyDecision, Target, TargetKind
@@ -18,7 +19,7 @@ from hubbub.governance.policy_explanation import ExplainedPolicy, PolicyRow, Rul
 from hubbub.governance.policy_loader import load_policy
 from hubbub.protocol.calls import Principal
 from hubbub.protocol.results import ToolAnnotations
-from hubbub.settings import ServeSettings, Sources, collect_sources, read_settings
+from hubbub.settings import ServeSettings, Sources, collect_sources, format_suggestion, read_settings
 from hubbub.settings.file import SettingsFile
 from hubbub.settings.governance import POLICY, TENANTS, AnnotationName, GovernanceSettings
 from hubbub.settings.governance_reader import read_governance
@@ -127,6 +128,8 @@ def test(
     if _asks_hub(options, config):
         return _test_at_hub(options, action, wanted, caller, explain=explain)
     view = _PolicyView(config)
+    if warning := view.find_unknown_server(wanted.server):
+        print_message(f"warning: {warning}")
     principal = Principal(
         f"{caller['tenant']}/{caller['user']}",
         frozenset(caller["scopes"]),
@@ -217,7 +220,15 @@ class _PolicyView:
         self.governance: GovernanceSettings = _read_governance(sources)
         self.policy: ExplainedPolicy = load_policy(self.governance)
         self._file: SettingsFile | None = sources.file
+        self._mcp_json = read_settings(ServeSettings, sources).mcp_json
         self._lines = {row.rule: row.line for row in self.policy.list_rules() if row.line is not None}
+
+    def find_unknown_server(self, server: str) -> str:
+        """Return a warning if the settings file has servers, but not this one; an `mcp.json` may have others."""
+        names = self._file.table((SERVERS,)) if self._file is not None and self._mcp_json is None else {}
+        if not names or server == _HUB or server in names:
+            return ""
+        return f"the settings have no server {server!r}{format_suggestion(server, names)}"
 
     def locate(self, rule: str) -> str:
         """Return the name of a rule with its file and line, if it is written in one."""

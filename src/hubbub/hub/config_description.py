@@ -32,7 +32,7 @@ _RELOADED: Final = frozenset(("target", "packs", "config", "mcp_json", "tool_pro
 _NOT_SETTINGS: Final = ("secrets", "tenant")
 """Fields of a `ServerConfig` that follow from other sections; the references to secrets are in headers and env."""
 _FILE_KEYS: Final = {"chdir": "cwd"}
-_TABLE_ARRAYS: Final = ("tenants", "policy.rules", "quotas", "oauth.issuers")
+_TABLE_ARRAYS: Final = ("tenants", "policy.rules", "quotas", "oauth.issuers", "oauth.clients")
 """Arrays of tables, each of which is one value: a changed rule is shown, not the whole policy."""
 _DIGEST_CHARACTERS: Final = 32
 _MAX_SHOWN_CHARACTERS: Final = 200
@@ -107,7 +107,7 @@ class _Describer:
             for setting in fixed
             for key, field_digest in self.digest_fields(getattr(settings, setting.name), setting.key)
         }
-        return found | dict(self.digest_fields(oauth, "oauth"))
+        return found | dict(self.digest_fields(_given_fields(oauth), "oauth"))
 
     def digest_fields(self, value: Any, path: str) -> Iterator[tuple[str, FieldDigest]]:
         if value is None:
@@ -137,6 +137,15 @@ class _Describer:
 def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """The default of each field; `fields` evaluates all annotations, which took half of the time of a reload."""
     return {field.name: field.default for field in msgspec.structs.fields(kind)}
+
+
+def _given_fields(value: Any) -> Any:
+    """Leave out what has its default: a section that may be absent would show values that are not in the file."""
+    if not isinstance(value, msgspec.Struct):
+        return value
+    defaults = _defaults(type(value))
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    return {name: _given_fields(field) for name, field in fields.items() if field != defaults[name]}
 
 
 def _format_item(item: msgspec.Struct) -> str:

@@ -446,6 +446,11 @@ class Front(Server, IdentifiesPeople):
         """Let the hub end the grants of clients."""
         self.hub.client_grants = grants
 
+    def add_problem(self, problem: str) -> None:
+        """Show the operator a problem in `hub.status`."""
+        if problem not in self.hub.problems:
+            self.hub.problems.append(problem)
+
     def offer_sealer(self, sealer: Sealer) -> None:
         """Use this sealer in the whole hub from now on."""
         self.hub.use_sealer(sealer)

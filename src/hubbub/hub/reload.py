@@ -9,24 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.errors import HubbubError
 from hubbub.hub.config import HubConfig
 from hubbub.hub.file_watch import FileWatch
-from hubbub.hub.plan import Plan, diff, diff_settings
+from hubbub.hub.plan import Action, Field, Plan, diff, diff_settings
 from hubbub.security.redact import redact
 from hubbub.settings.serve import ServeSettings
+from hubbub.settings.sources import GOVERNANCE, TENANTS
 
 if TYPE_CHECKING:
     from hubbub.settings.oauth import OAuthSettings
 
 logger = logging.getLogger("hubbub.hub")
+
+_MARKS: Final[dict[Action, str]] = {"add": "+", "remove": "-", "change": "~"}
 
 
 class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +40,8 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     config: HubConfig
     settings: ServeSettings
     oauth: OAuthSettings | None = None
+    warnings: tuple[str, ...] = ()
+    """Probable mistakes, which do not keep the configuration from being used."""
     files: tuple[Path, ...] = ()
     """The files that it was read from."""
     trust_records: tuple[Path, ...] = ()
@@ -145,6 +152,9 @@ class Reloader:
             marks = summarize_plan(plan)
             logger.info("settings_applied", extra={"changes": ", ".join(marks)})
             self._report(f"applied {', '.join(marks)}")
+        for warning in loaded.warnings:
+            if warning not in self.loaded.warnings:
+                self._report(f"warning: {warning}")
         is_same = loaded == self.loaded and needs_restart == self.state.needs_restart and self.state.problem is None
         self.loaded = loaded
         self.state.needs_restart, self.state.problem = needs_restart, None
@@ -173,9 +183,21 @@ class Reloader:
 
 
 def summarize_plan(plan: Plan) -> list[str]:
-    """A plan in a few words: `+files`, `~view reader`."""
-    marks = {"add": "+", "remove": "-", "change": "~"}
-    return [
-        f"{marks[step.action]}{'' if step.part in ('server', 'hub') else f'{step.part} '}{step.name}"
-        for step in plan.steps
-    ]
+    """A plan in a few words: `+files`, `~view reader`, `-tenants.acme`, `~policy`."""
+    words: list[str] = []
+    for step in plan.steps:
+        if step.part == "hub":
+            words += dict.fromkeys(map(_summarize_field, step.fields))
+        else:
+            words.append(f"{_MARKS[step.action]}{'' if step.part == 'server' else f'{step.part} '}{step.name}")
+    more = len(words) - bounds.SHOWN_KEYS
+    return words if more <= 0 else [*words[: bounds.SHOWN_KEYS], f"{more} more"]
+
+
+def _summarize_field(field: Field) -> str:
+    """Name the section of a setting; a tenant with its name, because it may have been removed by mistake."""
+    section = re.split(r"[.\[]", field.key, maxsplit=1)[0]
+    if section == TENANTS:
+        action: Action = "add" if field.before is None else "remove" if field.after is None else "change"
+        return f"{_MARKS[action]}{field.key}"
+    return f"~{section if section in GOVERNANCE else 'hub'}"

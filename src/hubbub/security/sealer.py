@@ -114,24 +114,29 @@ def _unpad(text: str) -> bytes:
     return sealed
 
 
-def read_key(path: Path) -> bytes:
-    """Read a key from a file.
+def read_key(path: Path, setting: str = "") -> bytes:
+    """Read a key from a file; errors begin with the setting that names it, if there is one.
 
     Raises:
         SettingsError: it cannot be read, or is not a key.
     """
+    prefix, advice = (f"{setting}: ", f"; create it with: {_create_command(path)}") if setting else ("", "")
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii").strip())
     except OSError as error:
-        raise SettingsError(f"sealing_key_file: {path} cannot be read: {error.strerror}") from None
+        advice = advice if isinstance(error, FileNotFoundError) else ""
+        raise SettingsError(f"{prefix}{path} cannot be read: {error.strerror}{advice}") from None
     except ValueError:
         key = b""
     if len(key) != KEY_BYTES:
-        raise SettingsError(
-            f"sealing_key_file: {path} must contain {2 * KEY_BYTES} hex digits; "
-            f"create it with: openssl rand -hex {KEY_BYTES}"
-        )
+        raise SettingsError(f"{prefix}{path} must contain {2 * KEY_BYTES} hex digits{advice}")
     return key
+
+
+def _create_command(path: Path) -> str:
+    import shlex  # Only needed for error messages.
+
+    return f"(umask 077; openssl rand -hex {KEY_BYTES} > {shlex.quote(str(path))})"
 
 
 def load_or_create_key(path: Path | None = None) -> bytes:

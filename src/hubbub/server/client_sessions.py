@@ -94,5 +94,8 @@ class ManagesClients(Protocol):
     def add_client_sessions(self, sessions: ClientSessions) -> None:
         """Take the sessions of an endpoint that serves it."""
 
+    def add_problem(self, problem: str) -> None:
+        """Show the operator a problem of the process until it ends; from any thread."""
+
     def add_client_grants(self, grants: ClientGrants) -> None:
         """Take the grants of clients at an endpoint that serves it."""

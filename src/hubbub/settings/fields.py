@@ -7,11 +7,14 @@
 
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import msgspec
 
 from hubbub.settings.secret import Secret
+
+SECRET_SOURCE_FORM: Final = "SOURCE"
+"""The form of a setting that says where a secret is, and never contains it."""
 
 
 def setting(

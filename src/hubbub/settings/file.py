@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,13 +12,12 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
+from hubbub.settings.line_index import find_line
 from hubbub.settings.sources import HUB, PACKS, SERVERS, VIEWS
 
 # Sections of governance are taken from one file as a whole, so that no rule of one file weakens another's.
 _MERGED_BY_KEY: Final = (HUB, PACKS)
 _MERGED_BY_NAME: Final = (SERVERS, VIEWS)
-_HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
-_ARRAY_HEADER = re.compile(r"\s*\[\[\s*([^\[\]]+?)\s*\]\]")
 
 
 class SettingsFile(msgspec.Struct, frozen=True):
@@ -69,44 +67,14 @@ class SettingsFile(msgspec.Struct, frozen=True):
     def locate(self, path: Sequence[str]) -> str:
         """The location of a key, for messages: `hubbub.toml line 3: serve.port`.
 
-        A number in the path is the index of a table in an array: `("tenants", "2")`.
+        A number in the path is the index of a value in an array: `("tenants", "2", "name")`. The line is that of the
+        table around the key if the key has no line of its own.
         """
         if self.base is not None and not _has_path(self.own_tree or {}, path) and _has_path(self.base.tree, path):
             return self.base.locate(path)
-        line = self._find_line(path)
+        line = find_line(self.text, path)
         name = re.sub(r"\.([0-9]+)\b", r"[\1]", ".".join(path))
         return f"{self.path}{f' line {line}' if line else ''}: {name}"
-
-    def _find_line(self, path: Sequence[str]) -> int | None:
-        """Search the text for the key, because tomllib does not report lines; dotted keys may not be found."""
-        parent_section, key = ".".join(path[:-1]), re.compile(rf"\s*[\"']?{re.escape(path[-1])}[\"']?\s*=")
-        if path[-1].isdecimal():
-            return self._find_table(".".join(path[:-1]), int(path[-1]))
-        section = ""
-        for number, line in enumerate(self.text.splitlines(), 1):
-            header = _HEADER.match(line)
-            if header:
-                section = header[1].replace('"', "").replace(" ", "")
-                if section == ".".join(path):
-                    return number
-            elif section == parent_section and key.match(line):
-                return number
-        return None
-
-    def _find_table(self, section: str, index: int) -> int | None:
-        """Find the header of a table in an array; None if the array is written inline."""
-        headers = _find_array_headers(self.text).get(section, ())
-        return headers[index] if index < len(headers) else None
-
-
-@lru_cache(maxsize=8)  # Every table of a file asks, and there may be thousands.
-def _find_array_headers(text: str) -> dict[str, list[int]]:
-    """The lines of the headers of arrays of tables, by section."""
-    found: dict[str, list[int]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if (header := _ARRAY_HEADER.match(line)) is not None:
-            found.setdefault(header[1].replace('"', "").replace(" ", ""), []).append(number)
-    return found
 
 
 def _merge(below: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,13 @@ SECRETS: Final = "secrets"
 EGRESS: Final = "egress"
 AUDIT: Final = "audit"
 
-TenantName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+TenantName: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
+        extra={"expected": "1 to 63 characters of a-z, 0-9 and `-`, the first not `-`"},
+    ),
+]
 SECRET_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SECRET_SOURCES: Final = ("env", "file", "keyring", "command")
 Patterns: TypeAlias = tuple[str, ...]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from hubbub.errors import SettingsError
 from hubbub.settings.governance import (
     APPROVALS,
@@ -18,14 +21,17 @@ from hubbub.settings.governance import (
     EgressSettings,
     GovernanceSettings,
     PinSettings,
+    PolicyRule,
     PolicySettings,
     QuotaSettings,
     SecretSettings,
     TenantSettings,
 )
 from hubbub.settings.read import read_settings, read_table_list
-from hubbub.settings.sources import Sources
+from hubbub.settings.sources import Key, Sources
 from hubbub.suggestions import format_suggestion
+
+_WILDCARDS: Final = frozenset("*?[")
 
 
 def read_governance(sources: Sources) -> GovernanceSettings:
@@ -35,16 +41,42 @@ def read_governance(sources: Sources) -> GovernanceSettings:
         SettingsError: a value does not fit, or a key is unknown; the message says where.
     """
     tenants = _read_tenants(sources)
+    names = [tenant.name for tenant in tenants]
+    policy = read_settings(PolicySettings, sources, (POLICY,))
+    quotas = read_table_list(QuotaSettings, sources, (QUOTAS,))
+    _check_tenant_patterns(sources, (POLICY, "rules"), policy.rules, names)
+    _check_tenant_patterns(sources, (QUOTAS,), quotas, names)
     return GovernanceSettings(
         tenants=tenants,
-        policy=read_settings(PolicySettings, sources, (POLICY,)),
+        policy=policy,
         pins=read_settings(PinSettings, sources, (PINS,)),
         approvals=read_settings(ApprovalSettings, sources, (APPROVALS,)),
-        quotas=read_table_list(QuotaSettings, sources, (QUOTAS,)),
-        secrets=_read_secrets(sources, [tenant.name for tenant in tenants]),
+        quotas=quotas,
+        secrets=_read_secrets(sources, names),
         egress=read_settings(EgressSettings, sources, (EGRESS,)),
         audit=read_settings(AuditSettings, sources, (AUDIT,)),
     )
+
+
+def _check_tenant_patterns(
+    sources: Sources, section: Key, tables: Sequence[PolicyRule | QuotaSettings], names: Sequence[str]
+) -> None:
+    """Refuse names of tenants that do not exist: a rule that denies would never match, and so allow the call."""
+    for index, table in enumerate(tables):
+        for number, pattern in enumerate(table.tenants):
+            if pattern and pattern not in names and not has_wildcard(pattern):  # the empty name is that of operators
+                assert sources.file is not None
+                place = sources.file.locate((*section, str(index), "tenants", str(number)))
+                raise _unknown_tenant_error(place, pattern, names)
+
+
+def has_wildcard(pattern: str) -> bool:
+    """Whether a pattern may match more than one name."""
+    return not _WILDCARDS.isdisjoint(pattern)
+
+
+def _unknown_tenant_error(place: str, tenant: str, names: Sequence[str]) -> SettingsError:
+    return SettingsError(f"{place}: unknown tenant {tenant!r}{format_suggestion(tenant, names)}")
 
 
 def _read_tenants(sources: Sources) -> tuple[TenantSettings, ...]:
@@ -73,7 +105,10 @@ def _read_secrets(sources: Sources, tenants: list[str]) -> dict[str, SecretSetti
         if not SECRET_NAME.fullmatch(name):
             raise SettingsError(f"{place}: {name!r} is not a valid name; use 1 to 64 letters, digits, `_` and `-`")
         secret = secrets[name] = read_settings(SecretSettings, sources, (SECRETS, name))
-        for tenant in (*(secret.tenants or ()), *secret.tenant):
+        references: dict[str, Key] = dict.fromkeys(secret.tenants or (), ("tenants",))
+        references |= {tenant: ("tenant", tenant) for tenant in secret.tenant}
+        for tenant, path in references.items():
             if tenant not in tenants:
-                raise SettingsError(f"{place}: unknown tenant {tenant!r}{format_suggestion(tenant, tenants)}")
+                place = sources.file.locate((SECRETS, name, *path))
+                raise _unknown_tenant_error(place, tenant, tenants)
     return secrets

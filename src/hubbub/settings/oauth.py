@@ -14,11 +14,18 @@ from hubbub.settings.governance import SecretSource
 from hubbub.settings.read import has_section, read_settings
 from hubbub.settings.sources import OAUTH, Sources
 
-Scope = Annotated[str, msgspec.Meta(pattern=r"^[!#-\[\]-~]{1,128}$")]
+Scope = Annotated[
+    str,
+    msgspec.Meta(
+        pattern=r"^[!#-\[\]-~]{1,128}$",
+        extra={"expected": "1 to 128 visible ASCII characters without spaces, quotes and backslashes"},
+    ),
+]
 """As in RFC 6749: visible ASCII characters without quotes and backslashes."""
 Scopes = tuple[Scope, ...]
 Claims = tuple[Annotated[str, msgspec.Meta(min_length=1)], ...]
 _LOOPBACK_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+_ENDPOINT: Final = "/mcp"
 _OFFLINE_ACCESS: Final = "offline_access"
 
 
@@ -91,6 +98,11 @@ class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     def __post_init__(self) -> None:
         _check_url(self.issuer, "issuer")
+        if self.scope_map and not self.scope_claims:
+            raise ValueError(
+                "scope_map can grant nothing without `scope_claims`: "
+                'name the claims that it maps, such as scope_claims = ["groups"]'
+            )
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -177,6 +189,12 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.public_url:
             _check_url(self.public_url, "public_url")
+            path = urlsplit(self.public_url).path.rstrip("/")
+            if path.endswith(_ENDPOINT):
+                raise ValueError(
+                    f"public_url must not end with {_ENDPOINT}, which the URLs of the endpoints add to it; "
+                    f"leave out {_ENDPOINT}"
+                )
         elif self.accepts_tokens:
             raise ValueError(
                 "public_url must be set to the URL at which clients reach this server: "

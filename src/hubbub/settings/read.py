@@ -1,14 +1,15 @@
 """Fill a settings struct from the sources, and refuse what does not belong there."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.settings.fields import Setting, list_settings
+from hubbub.settings.fields import SECRET_SOURCE_FORM, Setting, list_settings
+from hubbub.settings.misfits import SECRET_SOURCE_ADVICE, describe_choices, find_misfit
 from hubbub.settings.secret import Secret
 from hubbub.settings.sources import (
     GOVERNANCE,
@@ -28,8 +29,6 @@ from hubbub.settings.sources import (
 from hubbub.suggestions import find_closest, format_suggestion
 
 S = TypeVar("S", bound=msgspec.Struct)
-_BOUND_PREFIX = re.compile(r"^Expected `\w+` ")
-"""How messages of msgspec about a violated bound begin."""
 _TRUE_WORDS = ("1", "true", "yes", "y", "on")
 _FALSE_WORDS = ("0", "false", "no", "n", "off")
 
@@ -49,6 +48,7 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
             values[setting.name] = read_settings(setting.kind, sources, (*section, setting.key))
             continue
         if setting.optional_section is not None:
+            _refuse_literal_secret(sources, section, setting)
             if has_section(sources, (*section, setting.key)):
                 values[setting.name] = read_settings(setting.optional_section, sources, (*section, setting.key))
             continue
@@ -64,7 +64,7 @@ def read_settings(kind: type[S], sources: Sources, section: Sequence[str] = ()) 
             continue
         given = sources.find(section, setting)
         if given is not None:
-            values[setting.name] = _convert(given, setting)
+            values[setting.name] = _convert(given, setting, sources)
             origins[setting.name] = given.origin
         elif setting.default is msgspec.NODEFAULT:
             raise _missing_error(setting, section)
@@ -99,17 +99,14 @@ def read_table_list(kind: type[S], sources: Sources, section: Sequence[str]) -> 
     assert sources.file is not None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise SettingsError(f"{sources.file.locate(section)} must be an array of tables: [[{'.'.join(section)}]]")
-    known = {setting.key for setting in list_settings(kind)}
     found = []
     for index, item in enumerate(items):
-        place = sources.file.locate((*section, str(index)))
-        for key in item:
-            if key not in known:
-                raise SettingsError(f"{place}.{key} is not a setting{format_suggestion(key, known)}")
         try:
-            found.append(msgspec.convert(item, kind, dec_hook=_make_secret))
-        except ValueError as error:  # also of `__post_init__`
-            raise SettingsError(f"{place}: {str(error).replace('`$.', '`').replace(' - at `$`', '')}") from None
+            found.append(_convert_value(item, kind))
+        except ValueError:  # also of `__post_init__`
+            misfit = find_misfit(kind, item, _convert_value)
+            place = sources.file.locate((*section, str(index), *misfit.path))
+            raise SettingsError(f"{place} {misfit.problem}") from None
     return tuple(found)
 
 
@@ -123,7 +120,7 @@ def read_pack_settings(kind: type[S], pack: str, flags: Mapping[str, Any] | None
 
 
 def _describe_location(sources: Sources, section: tuple[str, ...]) -> str:
-    if section and sources.file is not None and sources.file.table(section):
+    if section and sources.file is not None and section[-1] in sources.file.table(section[:-1]):
         return sources.file.locate(section)
     return f"settings {'.'.join(section) or 'of serve'}"
 
@@ -178,21 +175,51 @@ def _refuse_unknown_keys(kind: type[msgspec.Struct], sources: Sources, section: 
         known |= {PACKS, SERVERS, HUB, VIEWS, OAUTH, *GOVERNANCE}
     for key in sources.file.table(section):
         if key not in known:
-            raise SettingsError(
-                f"{sources.file.locate((*section, key))} is not a setting{format_suggestion(key, known)}"
-            )
+            place = sources.file.locate((*section, key))
+            if section and _is_top_level(key) and find_closest(key, known) != key:
+                raise SettingsError(
+                    f"{place} is not a setting; {key!r} belongs to the top level: put it before the first [section]"
+                )
+            raise SettingsError(f"{place} is not a setting{format_suggestion(key, known)}")
 
 
-def _convert(given: GivenValue, setting: Setting) -> Any:
+def _is_top_level(key: str) -> bool:
+    from hubbub.settings.serve import ServeSettings  # Only needed for error messages.
+
+    return any(setting.key == key and setting.extra.get("in_file", True) for setting in list_settings(ServeSettings))
+
+
+def _refuse_literal_secret(sources: Sources, section: tuple[str, ...], setting: Setting) -> None:
+    """Refuse a secret that was written in place of its source, without showing it."""
+    if setting.extra.get("form") == SECRET_SOURCE_FORM and sources.file is not None:
+        value = sources.file.table(section).get(setting.key, {})
+        if not isinstance(value, dict):
+            raise SettingsError(f"{sources.file.locate((*section, setting.key))} {SECRET_SOURCE_ADVICE}")
+
+
+def _convert_value(value: Any, annotation: Any, *, strict: bool = True) -> Any:
+    return msgspec.convert(value, annotation, strict=strict, dec_hook=_make_secret)
+
+
+def _convert(given: GivenValue, setting: Setting, sources: Sources) -> Any:
     value = _normalize(given.value, setting) if given.is_variable else given.value
     try:
         if given.is_text and setting.is_mapping:
             value = msgspec.json.decode(value)
         elif given.is_text and setting.is_list:
             value = _split_or_refuse(given, value)
-        return msgspec.convert(value, setting.annotation, strict=not given.is_text, dec_hook=_make_secret)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise SettingsError(f"{given.origin} {_describe_expected(setting, given.value, str(error))}") from None
+        return _convert_value(value, setting.annotation, strict=not given.is_text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise _misfit_error(given, setting, value, sources) from None
+
+
+def _misfit_error(given: GivenValue, setting: Setting, value: Any, sources: Sources) -> SettingsError:
+    if given.is_text:
+        return SettingsError(f"{given.origin} {_describe_text(setting, given.value, value)}")
+    misfit = find_misfit(setting.annotation, value, _convert_value)
+    if given.path and sources.file is not None:
+        return SettingsError(f"{sources.file.locate((*given.path, *misfit.path))} {misfit.problem}")
+    return SettingsError(f"{'.'.join((given.origin, *misfit.path))} {misfit.problem}")
 
 
 def _normalize(text: str, setting: Setting) -> str:
@@ -231,23 +258,15 @@ def _make_secret(kind: type[Any], value: Any) -> Any:
     raise ValueError("must be text")
 
 
-def _describe_expected(setting: Setting, value: Any, problem: str) -> str:
+def _describe_text(setting: Setting, text: Any, value: Any) -> str:
+    """Describe what the text of a flag or a variable must be."""
     if setting.is_mapping:
         return f"must look like {setting.form}"
     if setting.is_secret:
         return "must be text"
-    shown = str(value)[:80]
     if setting.choices:
-        return f"must be one of {', '.join(setting.choices)}, not {shown!r}"
-    if setting.extra.get("form") and not setting.is_list:
-        return f"must look like {setting.form}, not {shown!r}"
-    if "got" in problem:
-        type_text = {int: "a whole number", bool: "true or false", float: "a number", str: "text"}.get(
-            setting.members[0]
-        )
-        if type_text is not None:
-            return f"must be {type_text}, not {shown!r}"
-    return f"must be {_BOUND_PREFIX.sub('', problem)}, not {shown!r}"
+        return describe_choices(setting.choices, text)
+    return find_misfit(setting.annotation, value, partial(_convert_value, strict=False)).problem
 
 
 def _missing_error(setting: Setting, section: tuple[str, ...]) -> SettingsError:

@@ -8,7 +8,10 @@ from hubbub import bounds
 from hubbub.settings.fields import setting
 
 MAX_PORT: Final = 65535
-SocketMode: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^0?[0-7]{3}$")]
+SocketMode: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^0?[0-7]{3}$", extra={"expected": "an octal number from 000 to 777, such as 660"}),
+]
 HostAndPort: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^.*:[0-9]{1,5}$")]
 
 

@@ -14,7 +14,9 @@ from hubbub.settings.fields import setting
 from hubbub.settings.secret import Secret
 
 NonEmptyText: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
-NamePrefix: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]+$")]
+NamePrefix: TypeAlias = Annotated[
+    str, msgspec.Meta(pattern=r"^[A-Za-z0-9_.-]+$", extra={"expected": "text of letters, digits, `_`, `.` and `-`"})
+]
 ByteLimit: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)]
 
 

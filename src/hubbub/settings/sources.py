@@ -64,6 +64,8 @@ class GivenValue(NamedTuple):
     """Whether numbers and lists must be parsed from text."""
     is_variable: bool = False
     """Whether it is from the environment, which is read leniently: scripts and other programs write it."""
+    path: Key = ()
+    """Where it is in the settings file, if it is from there."""
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -134,7 +136,8 @@ class Sources(msgspec.Struct, frozen=True):
         table = self.file.table(section)
         if setting.key not in table:
             return None
-        return GivenValue(table[setting.key], self.file.locate((*section, setting.key)), False)
+        path = (*section, setting.key)
+        return GivenValue(table[setting.key], self.file.locate(path), False, path=path)
 
 
 def variable_names(section: tuple[str, ...], setting: Setting) -> list[str]:

@@ -154,8 +154,9 @@ async def test_a_replaced_key_is_an_error(tmp_path: Path, memory: MemoryKeyring)
     with pytest.raises(SettingsError, match="its key was replaced"):
         await at(tmp_path, "file").load(KEY)
     (tmp_path / "sealing.key").unlink()
-    with pytest.raises(SettingsError, match="cannot be"):
+    with pytest.raises(SettingsError, match=r"\.sealed is missing or damaged: .*sealing\.key cannot be") as raised:
         await at(tmp_path, "file").load(KEY)
+    assert "sealing_key_file" not in raised.value.message
     await at(tmp_path, "keyring").save(KEY, make())
     memory.entries.clear()
     with pytest.raises(SettingsError, match="has no key for"):

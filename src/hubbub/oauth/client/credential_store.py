@@ -241,7 +241,13 @@ class FileCredentialStore:
             path = self.folder / "sealing.key"
             if create:
                 load_or_create_key(path)  # it returns a temporary key if it cannot store one
-            return read_key(path)
+            try:
+                return read_key(path)
+            except SettingsError as error:
+                raise SettingsError(
+                    f"the key of {self.folder / _FILES[kind]} is missing or damaged: {error.message}; "
+                    "restore it, or remove that file and run `hubbub login URL` again for each server"
+                ) from None
         text = self._read_keyring(create=create)
         if text is None:
             raise SettingsError(

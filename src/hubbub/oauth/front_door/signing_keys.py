@@ -18,7 +18,12 @@ from hubbub.security.jwks import VerifyingKey, select_key
 if TYPE_CHECKING:
     from hubbub.store.sql import Connection, Database
 
-_PURPOSE: Final = "oauth signing key"
+SEALED_KEY: Final = "oauth signing key"
+"""The purpose for which the keys are sealed."""
+FOREIGN_KEY_PROBLEM: Final = (
+    "another process that uses the database of [oauth], or an earlier one, has another sealing key, so logins fail; "
+    "give all processes the same sealing_key_file"
+)
 _READ_INTERVAL_S: Final = 5.0
 """The shortest time between two reads because of unknown keys."""
 
@@ -35,6 +40,8 @@ class SigningKeys:
         self._keys: dict[str, tuple[float, JwtSigningKey]] = {}
         self._verifying: list[VerifyingKey] = []
         self._read_at = float("-inf")
+        self._foreign: set[str] = set()
+        """Keys that another sealing key sealed, which were logged."""
         self.generation = 0
         """Changes whenever the keys do."""
 
@@ -93,15 +100,17 @@ class SigningKeys:
         keys = {}
         for row in connection.execute(query):
             try:
-                pem = self._sealer.open(_PURPOSE, row.sealed)
-            except ValueError:  # sealed by an installation with another sealing key
-                logger.warning("oauth_signing_key_not_opened", extra={"kid": row.kid})
+                pem = self._sealer.open(SEALED_KEY, row.sealed)
+            except ValueError:
+                if row.kid not in self._foreign:
+                    self._foreign.add(row.kid)
+                    logger.warning("oauth_sealing_key_differs", extra={"kid": row.kid, "reason": FOREIGN_KEY_PROBLEM})
                 continue
             keys[row.kid] = (float(row.created_at), JwtSigningKey.read(pem))
         if not any(created_at + limits.SIGNING_KEY_S > now for created_at, _ in keys.values()):
             key = JwtSigningKey.generate()
             keys[key.thumbprint] = (float(int(now)), key)
-            sealed = self._sealer.seal(_PURPOSE, key.to_pem())
+            sealed = self._sealer.seal(SEALED_KEY, key.to_pem())
             connection.execute(insert(signing_keys).values(kid=key.thumbprint, sealed=sealed, created_at=int(now)))
         return keys
 

@@ -123,7 +123,14 @@ class HttpApp:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the server while the block runs."""
+        """Run the server while the block runs.
+
+        Raises: SettingsError, if a secret of its OAuth settings cannot be read.
+        """
+        if self._server.oauth is not None:
+            from hubbub.server.http.oauth_secrets import check_secrets
+
+            await check_secrets(self._server.oauth)
         self._warn_about_unusable_scopes()
         record_calls(self._server)
         if not self._is_recorded:
@@ -175,7 +182,7 @@ def _make_sealer(settings: ServeSettings) -> Sealer:
     """Make a sealer whose key outlives the process, so that cursors survive a restart."""
     if settings.sealing_key_file is None:
         return Sealer(load=load_or_create_key)
-    return Sealer([read_key(Path(settings.sealing_key_file))])
+    return Sealer([read_key(Path(settings.sealing_key_file), "sealing_key_file")])
 
 
 def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:

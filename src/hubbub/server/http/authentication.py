@@ -132,7 +132,7 @@ def _make_identity(settings: ServeSettings, tenants: TenantDirectory | None) -> 
     if tenants is None:
         return None
     file = settings.sealing_key_file
-    key = load_or_create_key() if file is None else read_key(Path(file))
+    key = load_or_create_key() if file is None else read_key(Path(file), "sealing_key_file")
     return TenantIdentity(tenants, derive_fingerprint_key(key))
 
 

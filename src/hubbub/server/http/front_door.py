@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,11 +18,13 @@ from hubbub.oauth.front_door.clients import Client, check_redirect_uri
 from hubbub.oauth.front_door.config import FrontDoorConfig, ProviderConfig
 from hubbub.oauth.front_door.front_door import FrontDoor
 from hubbub.oauth.front_door.provider import ReadSecret, no_secret
+from hubbub.oauth.front_door.signing_keys import FOREIGN_KEY_PROBLEM, SEALED_KEY
 from hubbub.ports import Sealer
 from hubbub.security.api_keys import ApiKeys
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.token_claims import ClaimMapping
 from hubbub.security.verified_tokens import MatchAudience
+from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.public_routes import PublicRoute
 from hubbub.server.server import Server
 from hubbub.settings.folders import data_folder
@@ -65,7 +67,7 @@ def make_front_door(
     )
     front_door = FrontDoor(
         config,
-        sealer=sealer,
+        sealer=_WatchedSealer(sealer, server),
         identity=identity,
         api_keys=api_keys if provider is None else None,
         read_secret=_secret_reader(_SECRET, None if provider is None else provider.client_secret),
@@ -84,6 +86,25 @@ def database_file(public_url: str) -> str:
     """Return the name of the default database of a server; servers of one person with other URLs have other ones."""
     host = re.sub(r"[^a-z0-9]+", "-", urlsplit(public_url).netloc.lower())[:_SHOWN_HOST_CHARACTERS]
     return f"oauth-{host}-{sha256(public_url.rstrip('/').encode()).hexdigest()[:12]}.db"
+
+
+class _WatchedSealer:
+    """Reports to the server if another process sealed the signing keys in the database with another key."""
+
+    def __init__(self, sealer: Sealer, server: Server) -> None:
+        self._sealer = sealer
+        self._server = server
+
+    def seal(self, purpose: str, record: Any, *, lifetime_s: float | None = None) -> str:
+        return self._sealer.seal(purpose, record, lifetime_s=lifetime_s)
+
+    def open(self, purpose: str, text: str) -> Any:
+        try:
+            return self._sealer.open(purpose, text)
+        except ValueError:
+            if purpose == SEALED_KEY and isinstance(self._server, ManagesClients):
+                self._server.add_problem(FOREIGN_KEY_PROBLEM)
+            raise
 
 
 def _provider_config(settings: ProviderSettings) -> ProviderConfig:
