@@ -37,7 +37,6 @@ async def only_login(hub: UserHub) -> Any:
     return found
 
 
-@pytest.mark.requirement("I2")
 @pytest.mark.parametrize("version", [MODERN, LEGACY])
 async def test_a_user_logs_in_once_for_the_scopes_that_a_tool_needs(
     tmp_path: Path, site: ProtectedSite, version: str
