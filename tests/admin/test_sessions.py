@@ -165,6 +165,7 @@ async def test_logout_with_a_server_keeps_the_sessions_of_clients(tmp_path: Path
             "clientSessions": 0,
             "serverLogins": 0,
             "clientGrants": 0,
+            "knownUsers": ["ada"],
         }
         assert is_running(pid)
         ended = await hub.administer("hub.sessions.logout", {"server": "asker"})

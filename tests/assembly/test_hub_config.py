@@ -99,6 +99,9 @@ def test_unknown_variables_of_a_hub_cause_a_warning() -> None:
     assert "HUBBUB_HUB__SERACH (did you mean HUBBUB_HUB__SEARCH?)" in warning
 
 
+FRONT_DOOR = "[oauth]\npublic_url = 'https://hub.example.com'\nfront_door = true"
+
+
 @pytest.mark.parametrize(
     ("text", "settings", "needed"),
     [
@@ -109,12 +112,19 @@ def test_unknown_variables_of_a_hub_cause_a_warning() -> None:
         ("[servers.a]\ncommand = 'x'\nenabled = false", {}, False),
         ("[views.v]\n", {}, True),
         ("", {"mcp_json": "x"}, True),
+        (FRONT_DOOR, {}, True),
+        (FRONT_DOOR, {"transport": "stdio"}, False),
+        (FRONT_DOOR, {"alone": True}, False),
+        (FRONT_DOOR.replace("true", "false"), {}, False),
     ],
 )
-def test_a_hub_is_built_only_if_servers_or_views_are_configured(
-    text: str, settings: dict[str, object], needed: bool
-) -> None:
+def test_a_hub_is_built_only_if_its_settings_need_one(text: str, settings: dict[str, object], needed: bool) -> None:
     assert needs_hub(ServeSettings(**settings), sources(text)) is needed  # type: ignore[arg-type]
+
+
+def test_a_front_door_that_variables_configure_needs_a_hub() -> None:
+    variables = {"HUBBUB_OAUTH__PUBLIC_URL": "https://hub.example.com", "HUBBUB_OAUTH__FRONT_DOOR": "yes"}
+    assert needs_hub(ServeSettings(), sources("", **variables))
 
 
 def test_an_mcp_json_together_with_alone_is_refused() -> None:

@@ -119,12 +119,16 @@ def test_sessions_are_listed_and_ended_through_the_socket(hubbub: Run, tmp_path:
         assert str(pids["ada"]) in table
         users = {session["pid"]: session["user"] for session in list_sessions(hubbub)["servers"]}
         assert set(users) == set(pids.values())
-        done = hubbub("sessions", "logout", "--user", users[pids["ada"]])
+        assert sorted(users.values()) == ["ada", "bob"]
+        wrong = hubbub("sessions", "logout", "--user", "eve")
+        assert (wrong.returncode, wrong.stdout) == (1, "ended 0 sessions with servers and 0 sessions of clients\n")
+        assert "no session, login or grant matches --user eve; users that have one: ada, bob\n" in wrong.stderr
+        done = hubbub("sessions", "logout", "--user", "ada")
         assert (done.returncode, done.stdout) == (0, "ended 1 sessions with servers and 0 sessions of clients\n")
         assert not is_running(pids["ada"])
         assert is_running(pids["bob"])
         assert [session["pid"] for session in list_sessions(hubbub)["servers"]] == [pids["bob"]]
-        assert list_sessions(hubbub, "--user", users[pids["ada"]])["servers"] == []
+        assert list_sessions(hubbub, "--user", "ada")["servers"] == []
         assert hubbub("sessions", "logout", "--server", "notes").returncode == 0
         assert not is_running(pids["bob"])
 

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _PEM = serialization.Encoding.PEM
-_NAMES = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+_ADDRESS = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
 _USAGES = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
 
 
@@ -43,17 +43,21 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.certificate = self._sign(self._name, self._key, days=30, is_ca=True)
 
-    def issue(self, name: str = "localhost", *, days: int = 30, passphrase: bytes | None = None) -> Pair:
-        """Issue a certificate for this machine, for servers and clients."""
+    def issue(
+        self, name: str = "localhost", *, days: int = 30, passphrase: bytes | None = None, host: str = "localhost"
+    ) -> Pair:
+        """Issue a certificate for this machine under a host name, for servers and clients."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         encryption = (
             serialization.NoEncryption() if passphrase is None else serialization.BestAvailableEncryption(passphrase)
         )
         key_text = key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, encryption)
-        return Pair(self._sign(subject, key, days=days, is_ca=False), key_text)
+        return Pair(self._sign(subject, key, days=days, is_ca=False, host=host), key_text)
 
-    def _sign(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int, is_ca: bool) -> bytes:
+    def _sign(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int, is_ca: bool, host: str = ""
+    ) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
         own_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
@@ -76,7 +80,8 @@ class Authority:
             )  # fmt: skip
             builder = builder.add_extension(usage, critical=True)
         else:
-            builder = builder.add_extension(_NAMES, critical=False).add_extension(_USAGES, critical=False)
+            names = x509.SubjectAlternativeName([x509.DNSName(host), _ADDRESS])
+            builder = builder.add_extension(names, critical=False).add_extension(_USAGES, critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(_PEM)
 
     def client_context(self, pair: Pair | None = None, folder: Path | None = None) -> ssl.SSLContext:

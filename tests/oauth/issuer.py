@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,8 +17,8 @@ class TestIssuer:
 
     __test__ = False
 
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}"
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.keys = {"one": JwtSigningKey.generate()}
         self.metadata: dict[str, Any] = {
             "issuer": self.url,
@@ -81,15 +82,15 @@ class TestIssuer:
 
 
 @asynccontextmanager
-async def run_issuer() -> AsyncIterator[TestIssuer]:
-    """Run an issuer until the block ends."""
+async def run_issuer(tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> AsyncIterator[TestIssuer]:
+    """Run an issuer on this machine until the block ends; `host` is its name."""
     issuer: TestIssuer | None = None
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert issuer is not None
         await issuer.serve(reader, writer)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     async with server:
-        issuer = TestIssuer(server.sockets[0].getsockname()[1])
+        issuer = TestIssuer(f"{'http' if tls is None else 'https'}://{host}:{server.sockets[0].getsockname()[1]}")
         yield issuer

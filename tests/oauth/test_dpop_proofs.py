@@ -6,11 +6,14 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
+from joserfc import jwk
 
+from hubbub import bounds
 from hubbub.oauth import limits
-from hubbub.oauth.dpop_proofs import DpopProofs, InvalidProof
+from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
 from hubbub.security.jose import JwtSigningKey
 
 NOW = 1_900_000_000.0
@@ -46,6 +49,27 @@ def check(proof: bytes | None, proofs: DpopProofs | None = None, token: bytes | 
 
 def test_a_proof_gives_the_thumbprint_of_its_key() -> None:
     assert check(prove()) == KEY.thumbprint
+
+
+@pytest.mark.parametrize("algorithm", PROOF_ALGORITHMS)
+def test_a_proof_may_use_each_algorithm_that_is_advertised(algorithm: str) -> None:
+    key: Any
+    if algorithm[:2] in ("RS", "PS"):
+        key = jwk.RSAKey.generate_key(4096 if algorithm == "RS256" else 2048, private=True)
+    elif algorithm.startswith("ES"):
+        curve: Any = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}[algorithm]
+        key = jwk.ECKey.generate_key(curve, private=True)
+    else:
+        key = jwk.OKPKey.generate_key("Ed448" if algorithm == "Ed448" else "Ed25519", private=True)
+    signing = JwtSigningKey.read(key.as_pem(private=True), algorithm)
+    assert check(prove(signing)) == signing.thumbprint
+
+
+def test_keys_that_are_slow_to_verify_with_are_refused() -> None:
+    numbers = rsa.RSAPublicNumbers(2**2047 + 1, 2**2048 - 1)
+    slow = jwk.RSAKey.import_key(numbers.public_key()).as_dict(private=False)
+    with pytest.raises(InvalidProof, match="jwk is not a public RSA"):
+        check(prove(header={"jwk": slow}))
 
 
 def test_a_proof_for_a_token_has_its_hash() -> None:
@@ -92,7 +116,7 @@ def test_a_proof_for_another_method_is_refused(htm: object) -> None:
         check(prove(htm=htm))
 
 
-@pytest.mark.parametrize("iat", [NOW - limits.PROOF_AGE_S - 1, NOW + limits.PROOF_AGE_S + 1, 0, 10**400, -(10**400)])
+@pytest.mark.parametrize("iat", [NOW - limits.PROOF_AGE_S - 1, NOW + bounds.CLOCK_LEEWAY_S + 1, 0, 10**400, -(10**400)])
 def test_a_proof_of_another_time_is_refused(iat: float) -> None:
     with pytest.raises(InvalidProof, match="iat"):
         check(prove(iat=iat))
@@ -114,7 +138,7 @@ def sign_bytes(payload: bytes) -> bytes:
     return jws.serialize_compact(header, payload, key, registry=registry).encode()
 
 
-@pytest.mark.parametrize("iat", [NOW - limits.PROOF_AGE_S, NOW + limits.PROOF_AGE_S])
+@pytest.mark.parametrize("iat", [NOW - limits.PROOF_AGE_S, NOW + bounds.CLOCK_LEEWAY_S])
 def test_clocks_may_differ_a_little(iat: float) -> None:
     check(prove(iat=iat))
 
@@ -137,9 +161,10 @@ def test_a_proof_is_accepted_once() -> None:
 def test_a_proof_stays_used_as_long_as_it_could_be_accepted() -> None:
     clock = Clock()
     proofs = DpopProofs(clock=clock)
-    late = prove(iat=int(NOW + limits.PROOF_AGE_S))
+    late = prove(iat=int(NOW + bounds.CLOCK_LEEWAY_S))
     check(late, proofs)
-    clock.now = NOW + 2 * limits.PROOF_AGE_S
+    clock.now = NOW + bounds.CLOCK_LEEWAY_S + limits.PROOF_AGE_S
+    check(prove(iat=int(clock.now), jti="two"), proofs)
     with pytest.raises(InvalidProof, match="used before"):
         check(late, proofs)
     clock.now += 1
@@ -147,8 +172,8 @@ def test_a_proof_stays_used_as_long_as_it_could_be_accepted() -> None:
         check(late, proofs)
 
 
-def test_proofs_that_were_forgotten_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ACCEPTED_PROOFS", 2)
+def test_the_oldest_proofs_of_a_key_with_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ACCEPTED_PROOFS", 3)
     proofs = DpopProofs(clock=Clock())
     used = [prove(iat=int(NOW) + second, jti=str(second)) for second in range(3)]
     for proof in used:
@@ -159,6 +184,51 @@ def test_proofs_that_were_forgotten_are_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(InvalidProof, match="too old"):
         check(prove(jti="new"), proofs)
     check(prove(jti="new", iat=int(NOW) + 1), proofs)
+
+
+def test_a_key_with_many_proofs_displaces_only_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ACCEPTED_PROOFS", 16)
+    proofs = DpopProofs(clock=Clock())
+    mine, attacker = prove(iat=int(NOW) - 10), JwtSigningKey.generate()
+    check(mine, proofs)
+    for number in range(40):
+        check(prove(attacker, iat=NOW + bounds.CLOCK_LEEWAY_S - 1 + number / 100, jti=str(number)), proofs)
+    with pytest.raises(InvalidProof, match="used before"):
+        check(mine, proofs)
+    check(prove(jti="two", iat=int(NOW) - 10), proofs)
+    check(prove(JwtSigningKey.generate(), iat=int(NOW) - 10), proofs)
+
+
+def test_a_replay_is_refused_although_too_many_keys_displaced_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ACCEPTED_PROOFS", 4)
+    proofs = DpopProofs(clock=Clock())
+    mine = prove()
+    check(mine, proofs)
+    for _ in range(4):
+        check(prove(JwtSigningKey.generate(), iat=int(NOW) + 1), proofs)
+    with pytest.raises(InvalidProof, match="too old"):
+        check(mine, proofs)
+    check(prove(jti="two", iat=int(NOW) + 2), proofs)
+
+
+def test_a_proof_with_another_key_than_expected_is_not_remembered() -> None:
+    proofs, other = DpopProofs(clock=Clock()), JwtSigningKey.generate()
+    proof = prove(other)
+    with pytest.raises(InvalidProof, match="another key"):
+        proofs.check(proof, method="POST", url=URL, key_thumbprint=KEY.thumbprint)
+    assert proofs.check(proof, method="POST", url=URL, key_thumbprint=other.thumbprint) == other.thumbprint
+
+
+def test_keys_whose_proofs_have_expired_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "ACCEPTED_PROOFS", 4)
+    clock = Clock()
+    proofs = DpopProofs(clock=clock)
+    for _ in range(4):
+        check(prove(JwtSigningKey.generate()), proofs)
+    clock.now += limits.PROOF_AGE_S + bounds.CLOCK_LEEWAY_S + 1
+    for number in range(3):  # more than a key may have while the others take room
+        check(prove(iat=clock.now - limits.PROOF_AGE_S + number, jti=str(number)), proofs)
+    check(prove(iat=clock.now - limits.PROOF_AGE_S + 1, jti="new"), proofs)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias, TypeVar
@@ -12,6 +12,7 @@ import msgspec
 
 from hubbub.admin.access import AdminTools, choose_tenant, require_operator
 from hubbub.errors import SettingsError, ToolError
+from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.key_file_editor import create_key, revoke_records, rotate_key
 from hubbub.security.key_records import KeyRecord, read_records
 from hubbub.security.key_usage import read_last_uses
@@ -67,15 +68,22 @@ class RevokedKey(msgspec.Struct, kw_only=True):
     name: str
 
 
+async def _do_nothing(user: str) -> None:
+    """Do nothing after a key was removed."""
+
+
 def register(
     tools: AdminTools,
     path: Path,
     after_change: Callable[[], None] = lambda: None,
+    after_revoke: Callable[[str], Awaitable[None]] = _do_nothing,
     find_tenants: Callable[[], Collection[str]] = tuple,
 ) -> None:
-    """Register the tools of this area, for a key file; `after_change` is called, in a thread, after it was written.
+    """Register the tools of this area, for a key file.
 
-    `find_tenants` returns the names of the hub's tenants; none if it has no tenants.
+    `after_change` is called, in a thread, after it was written, and `after_revoke` with the name that the callers with
+    a removed key without a tenant have. `find_tenants` returns the names of the hub's tenants; none if it has no
+    tenants.
     """
 
     @tools.read("hub.keys.list")
@@ -129,9 +137,14 @@ def register(
 
     @tools.change("hub.keys.revoke", for_operators=True, is_destructive=True)
     async def revoke(name: _Name, *, context: Context) -> RevokedKey:
-        """Remove every version of an API key; its sessions end within seconds."""
+        """Remove every version of an API key; its sessions end within seconds.
+
+        Without a tenant, its logins at servers with `per_user` end too; the user of a tenant may have other keys.
+        """
         require_operator(context, _WHY)
         await _change(lambda: revoke_records(path, name))
+        # A later key of this name may belong to another person. No other credential has this name.
+        await after_revoke(PRINCIPAL_PREFIX + name)
         tools.record(context, "key.revoked", {"key": name})
         return RevokedKey(name=name)
 

@@ -12,6 +12,7 @@ from hubbub.errors import ToolError
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout, SessionControl, user_name
 from hubbub.hub.upstream import SessionInfo
 from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.server.client_sessions import ClientSessionInfo
 from hubbub.server.context import Context
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LISTED_SESSIONS: Final = 1000
 """Sessions of each kind in one list; the totals count all."""
+LISTED_USERS: Final = 20
+"""Names in the result of a logout that ended nothing."""
 MAX_DRAIN_S: Final = 60.0
 """The longest time that calls in flight may continue after a logout."""
 
@@ -79,6 +82,14 @@ class ClientGrant(msgspec.Struct, rename="camel", kw_only=True):
     expires: str
 
 
+class ServerLogin(msgspec.Struct, rename="camel", kw_only=True):
+    """A login of a user at a server with `per_user`."""
+
+    tenant: str
+    user: str
+    server: str
+
+
 class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     """Sessions of users, the oldest first."""
 
@@ -88,6 +99,8 @@ class SessionList(msgspec.Struct, rename="camel", kw_only=True):
     clients_total: int
     grants: list[ClientGrant]
     grants_total: int
+    logins: list[ServerLogin]
+    logins_total: int
 
 
 class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
@@ -99,6 +112,8 @@ class LogoutResult(msgspec.Struct, rename="camel", kw_only=True):
     """Logins of these users at servers with `per_user`."""
     client_grants: int = 0
     """Grants of MCP clients at this server; these clients need a new login."""
+    known_users: list[str] | msgspec.UnsetType = msgspec.UNSET
+    """If nothing ended: users who have sessions, logins or grants; with tenants, as `tenant/user`."""
 
 
 def register(tools: AdminTools, control: SessionControl) -> None:
@@ -108,8 +123,8 @@ def register(tools: AdminTools, control: SessionControl) -> None:
     async def list_sessions(
         tenant: Tenant = None, user: User = None, server: ServerName = None, *, context: Context
     ) -> SessionList:
-        """List the sessions of users: of the hub with its servers, of clients with the hub, and grants of clients."""
-        shown = Logout(tenant=choose_tenant(context, tenant), user=user)
+        """List the sessions of users with servers, those of their clients, grants of clients, and upstream logins."""
+        shown = Logout(tenant=choose_tenant(context, tenant), user=user, server=server)
         is_everyone = shown.tenant is None and user is None
 
         def is_shown(principal: Principal) -> bool:
@@ -122,6 +137,7 @@ def register(tools: AdminTools, control: SessionControl) -> None:
         ]
         clients = [info for info in control.client_sessions() if is_shown(info.principal)] if server is None else []
         grants = await control.client_grants(shown) if server is None else []
+        logins = await control.upstream_logins(shown)
         servers.sort(key=lambda info: info.started_at)
         clients.sort(key=lambda info: info.started_at)
         return SessionList(
@@ -131,6 +147,8 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             clients_total=len(clients),
             grants=[_client_grant(info) for info in grants[:LISTED_SESSIONS]],
             grants_total=len(grants),
+            logins=[_server_login(*login) for login in logins[:LISTED_SESSIONS]],
+            logins_total=len(logins),
         )
 
     @tools.change("hub.sessions.logout", is_destructive=True, is_idempotent=True)
@@ -165,11 +183,14 @@ def register(tools: AdminTools, control: SessionControl) -> None:
             "client_grants": ended.client_grants,
         }
         tools.record(context, "session.logout", facts, server=server or "")
+        is_empty = not (ended.server_sessions or ended.client_sessions or ended.server_logins or ended.client_grants)
+        known = (await control.known_users(chosen.tenant))[:LISTED_USERS] if is_empty else msgspec.UNSET
         return LogoutResult(
             server_sessions=ended.server_sessions,
             client_sessions=ended.client_sessions,
             server_logins=ended.server_logins,
             client_grants=ended.client_grants,
+            known_users=known,
         )
 
 
@@ -211,7 +232,7 @@ def _client_session(info: ClientSessionInfo) -> ClientSession:
 def _client_grant(info: GrantInfo) -> ClientGrant:
     return ClientGrant(
         tenant=info.tenant,
-        user=info.user,
+        user=info.user.removeprefix(PRINCIPAL_PREFIX),
         client=info.client_name,
         client_id=info.client_id,
         scopes=info.scopes,
@@ -220,6 +241,10 @@ def _client_grant(info: GrantInfo) -> ClientGrant:
         last_used=_format_time(info.used_at),
         expires=_format_time(info.expires_at),
     )
+
+
+def _server_login(server: str, principal: Principal) -> ServerLogin:
+    return ServerLogin(tenant=principal.tenant, user=user_name(principal), server=server)
 
 
 def _format_time(seconds: float) -> str:

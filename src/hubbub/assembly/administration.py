@@ -11,6 +11,7 @@ from hubbub.admin.access import AdminArea
 from hubbub.admin.server import add_admin_view
 from hubbub.admin.unix_socket import AdminSocket
 from hubbub.hub.gateway import Gateway
+from hubbub.hub.session_control import Logout, SessionControl
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
@@ -35,8 +36,15 @@ def add_administration(
         from hubbub.admin import keys
 
         path = Path(settings.key_file)
-        after_change = partial(_renew_trust, sources, path)
-        areas.append(partial(keys.register, path=path, after_change=after_change, find_tenants=partial(_tenants, hub)))
+        areas.append(
+            partial(
+                keys.register,
+                path=path,
+                after_change=partial(_renew_trust, sources, path),
+                after_revoke=partial(_end_upstream_logins, hub),
+                find_tenants=partial(_tenants, hub),
+            )
+        )
     add_admin_view(hub, areas)
     socket = AdminSocket(hub.main_front)
     hub.lifespans.append(socket.running)
@@ -60,6 +68,10 @@ def _governance_areas(hub: Gateway, setup: GovernorSetup) -> list[AdminArea]:
 
         areas.append(partial(audit.register, folder=audit_folder(hub.config.governance)))
     return areas
+
+
+async def _end_upstream_logins(hub: Gateway, user: str) -> None:
+    await SessionControl(hub).end_upstream_logins(Logout(tenant="", user=user))
 
 
 def _renew_trust(sources: Sources, path: Path) -> None:

@@ -10,9 +10,9 @@ from hubbub.assembly.targets import load_target
 from hubbub.assembly.tenants import apply_egress, apply_tenants, load_governance
 from hubbub.errors import SettingsError
 from hubbub.server.server import Server
-from hubbub.settings.read import read_settings
+from hubbub.settings.read import has_section, read_settings
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import GOVERNANCE, PACKS, SERVERS, TENANTS, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, OAUTH, PACKS, SERVERS, TENANTS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -64,10 +64,17 @@ def _assemble(settings: ServeSettings, sources: Sources, report: Callable[[str],
 
 
 def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
-    """Whether the settings need a hub. Called at every start, so it must not import anything."""
+    """Whether the settings need a hub. Called at every start, so it must not import anything that stdio does not need.
+
+    Raises: SettingsError, if `[oauth]` is wrong.
+    """
     if settings.mcp_json is not None or settings.view is not None:
         return True
-    if sources.file is None or settings.alone:
+    if settings.alone:
+        return False
+    if settings.transport != "stdio" and _has_front_door(sources):
+        return True  # Its grants are listed and ended by the administration of a hub.
+    if sources.file is None:
         return False
     # A single server on stdio has one client, so tenants alone do not make it a hub.
     sections = [name for name in GOVERNANCE if name != TENANTS or settings.transport != "stdio"]
@@ -77,6 +84,16 @@ def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
         not isinstance(section, dict) or section.get("enabled", True) is not False
         for section in sources.file.table((SERVERS,)).values()
     )
+
+
+def _has_front_door(sources: Sources) -> bool:
+    """Whether the server is an OAuth authorization server."""
+    if not has_section(sources, (OAUTH,)):
+        return False
+    from hubbub.settings.oauth import read_oauth
+
+    oauth = read_oauth(sources)
+    return oauth is not None and oauth.has_front_door
 
 
 def _assemble_server(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hubbub import __version__, bounds
 from hubbub.assembly.server_config import make_server_config
-from hubbub.assembly.settings_checks import read_server_rules, refuse_foreign_flags
+from hubbub.assembly.settings_checks import check_identification, read_server_rules, refuse_foreign_flags
 from hubbub.assembly.tenants import load_governance
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
@@ -155,9 +155,10 @@ def _file_upstreams(
             remote = _make_remote(name, settings, rules, config.origin)
             per_user = settings.oauth is not None and settings.oauth.per_user
             if per_user:
-                from hubbub.assembly.upstream_login_store import use_database
+                check_identification(serve, sources, name)
+                from hubbub.assembly.upstream_login_store import choose_store
 
-                remote = use_database(remote, serve, sources)
+                remote = choose_store(remote, serve, sources)
             yield replace(config, remote=remote, per_user=per_user)
 
 

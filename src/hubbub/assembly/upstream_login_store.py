@@ -1,4 +1,8 @@
-"""Chooses where a hub stores upstream logins: in the database of `[oauth]`, or in the encrypted file."""
+"""Chooses where a hub stores upstream logins: in the database of `[oauth]`, or in the encrypted file.
+
+The file belongs to the person who runs the hub, and several hubs may use it, so it names the hub of each user: by its
+public URL, or else by its settings file.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ from msgspec.structs import replace
 
 from hubbub.client.config import ServerConfig
 from hubbub.errors import PackUnavailable
+from hubbub.oauth.client.credential_store import FileCredentialStore
 from hubbub.oauth.client.credentials import CredentialStore
+from hubbub.oauth.client.separate_users import SeparateUserStore
 from hubbub.oauth.client.settings import OAuth
 from hubbub.security.sealer import Sealer, load_or_create_key, read_key
 from hubbub.settings.oauth import read_oauth
@@ -17,17 +23,27 @@ from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
 
-def use_database(config: ServerConfig, settings: ServeSettings, sources: Sources) -> ServerConfig:
-    """Store the upstream logins of a server in the database of `[oauth]`, if one is configured.
+def choose_store(config: ServerConfig, settings: ServeSettings, sources: Sources) -> ServerConfig:
+    """Store the upstream logins of a server in the database of `[oauth]`, or else separately from those of other hubs.
 
     Raises:
         SettingsError: the URL of the database is wrong.
         PackUnavailable: its libraries are not installed.
     """
     oauth = read_oauth(sources)
-    if oauth is None or oauth.database is None or not isinstance(config.auth, OAuth):
+    if not isinstance(config.auth, OAuth):
         return config
-    return replace(config, auth=replace(config.auth, store=_open_store(oauth.database, settings.sealing_key_file)))
+    if oauth is not None and oauth.database is not None:
+        return replace(config, auth=replace(config.auth, store=_open_store(oauth.database, settings.sealing_key_file)))
+    hub = "" if oauth is None else oauth.public_url
+    return replace(
+        config, auth=replace(config.auth, store=_open_file(hub or str(Path(sources.config or "").resolve())))
+    )
+
+
+@lru_cache(maxsize=4)
+def _open_file(hub: str) -> CredentialStore:
+    return SeparateUserStore(FileCredentialStore(), hub)
 
 
 @lru_cache(maxsize=4)

@@ -21,11 +21,13 @@ from hubbub import bounds
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
 from hubbub.cli.output import write_json
+from hubbub.cli.target import use_stored_login
 from hubbub.cli.terminal import note
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig, open_transport
 from hubbub.errors import HttpError, HubbubError, RemoteError, SettingsError
 from hubbub.hub.state_file import RunningHub, running_hubs
+from hubbub.oauth.errors import LoginRequired
 from hubbub.protocol.content import Text
 from hubbub.protocol.error_codes import INVALID_PARAMS
 from hubbub.protocol.results import ToolResult
@@ -74,7 +76,9 @@ def hub_options(function: F) -> F:
             metavar="PID|ADDRESS|auto",
             help="A hub on this machine, by its process id or address; auto: the only one that runs.",
         ),
-        click.option("--url", metavar="URL", help="A hub elsewhere, such as https://hub.example.com; needs --key."),
+        click.option(
+            "--url", metavar="URL", help="A hub elsewhere, such as https://hub.example.com; needs a login or --key."
+        ),
         click.option("--key", metavar="KEY", help="A key with the scope hub:admin, or ${NAME} of a variable."),
     )
     for decorate in reversed(decorators):
@@ -175,7 +179,14 @@ def _explain(error: HubbubError, options: AdminOptions, tool: str) -> HubbubErro
     if isinstance(error, RemoteError) and error.code == INVALID_PARAMS and _NO_TOOL in error.message:
         hint = "" if options.url is None else ", or only an operator's key can use it"
         return SettingsError(f"this hub has no {tool}: the part is not switched on in its settings{hint}")
-    if options.url is None or not isinstance(error, HttpError | RemoteError):
+    if options.url is None:
+        return error
+    if isinstance(error, LoginRequired):
+        return SettingsError(
+            f"{options.url} requires a login or a key with the scope hub:admin: run `hubbub login "
+            f"{_admin_url(options.url)} --scope hub:admin`, or give --key '${{NAME}}', which reads the variable NAME"
+        )
+    if not isinstance(error, HttpError | RemoteError):
         return error
     if error.status == _UNAUTHORIZED:
         problem = "requires a key" if options.key is None else "does not accept this key"
@@ -215,15 +226,14 @@ def _make_client(options: AdminOptions) -> Client:
         if options.hub is not None:
             raise SettingsError("give either --hub or --url, not both")
         headers = {} if options.key is None else {"X-API-Key": _read_key(options.key)}
-        return Client(
-            ServerConfig(
-                id="hub",
-                transport="streamable_http",
-                url=_admin_url(options.url),
-                headers=headers,
-                timeout_s=bounds.COMMAND_TIMEOUT_S,
-            )
+        config = ServerConfig(
+            id="hub",
+            transport="streamable_http",
+            url=_admin_url(options.url),
+            headers=headers,
+            timeout_s=bounds.COMMAND_TIMEOUT_S,
         )
+        return Client(config if options.key is not None else use_stored_login(config))
     if options.key is not None:
         raise SettingsError("--key is for --url: at the hub's own socket, the user is checked instead")
     path = _choose_socket(options.hub)

@@ -190,10 +190,16 @@ def revoke(name: str, key_file: str | None, options: AdminOptions) -> int:
     if hub is not None:
         return revoke_at_hub(hub, name)
     path = key_file_path(key_file)
-    editor.find_current(path, read_records(path), name)
+    record = editor.find_current(path, read_records(path), name)
     with _keep_folder_trusted(path):
         editor.revoke_records(path, name)
     click.echo(f"hubbub: removed the key for {name} from {path}", err=True)
+    tenant = "" if record.tenant is None else f" --tenant {record.tenant}"
+    click.echo(
+        f"hubbub: logins of {record.owner or name} at servers behind a hub are not deleted; to delete them, run "
+        f"`hubbub sessions logout{tenant} --user {record.owner or name}`",
+        err=True,
+    )
     return 0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -39,7 +41,8 @@ _user_option = click.option("--user", metavar="U", help="Only this user; without
 
 
 @command.command(
-    "list", help="List the sessions with servers, those of clients with the hub, and the grants of clients."
+    "list",
+    help="List the sessions with servers, those of clients with the hub, grants of clients, and upstream logins.",
 )
 @_tenant_option
 @_user_option
@@ -62,12 +65,13 @@ def logout(tenant: str | None, user: str | None, server: str | None, options: Ad
     """
     if tenant is None and user is None and server is None:
         raise SettingsError("give --tenant, --user or --server: without them, the sessions of everyone would end")
-    return call_admin(options, "hub.sessions.logout", {"tenant": tenant, "user": user, "server": server}, _show_logout)
+    chosen = {"tenant": tenant, "user": user, "server": server}
+    return call_admin(options, "hub.sessions.logout", chosen, _show_logout, partial(_find_problems, chosen))
 
 
 def _show_sessions(found: Any) -> None:
-    grants = found.get("grants", [])
-    if not found["servers"] and not found["clients"] and not grants:
+    grants, logins = found.get("grants", []), found.get("logins", [])
+    if not found["servers"] and not found["clients"] and not grants and not logins:
         write_lines([_NOTHING])
     if found["servers"]:
         show_table(
@@ -110,6 +114,13 @@ def _show_sessions(found: Any) -> None:
                 for each in grants
             ],
         )
+    if logins:
+        if found["servers"] or found["clients"] or grants:
+            write_lines([""])
+        show_table(
+            ("LOGGED IN AT", "TENANT", "USER"),
+            [(each["server"], each["tenant"], each["user"]) for each in logins],
+        )
 
 
 def _show_logout(found: Any) -> None:
@@ -119,6 +130,15 @@ def _show_logout(found: Any) -> None:
     if client_grants := found.get("clientGrants", 0):
         ended += f", and {client_grants} grants of clients"
     write_lines([ended])
+
+
+def _find_problems(chosen: Mapping[str, str | None], found: Any) -> list[str]:
+    """Say that nothing matched, because a misspelled name must not look like a successful logout."""
+    if any(found.get(kind) for kind in ("serverSessions", "clientSessions", "serverLogins", "clientGrants")):
+        return []
+    options = " ".join(f"--{name} {value}" for name, value in chosen.items() if value is not None)
+    known = ", ".join(found.get("knownUsers", [])) or "none"
+    return [f"no session, login or grant matches {options}; users that have one: {known}"]
 
 
 def _format_idle(session: Any) -> str:

@@ -10,6 +10,7 @@ import msgspec
 
 from hubbub.errors import StoreFailed
 from hubbub.protocol.calls import ANONYMOUS, Principal
+from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.server.client_sessions import ClientSessionInfo
 
 if TYPE_CHECKING:
@@ -35,7 +36,14 @@ class Logout(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.tenant is not None and principal.tenant != self.tenant:
             return False
-        return self.user is None or user_name(principal) == self.user
+        return self.user is None or self.user in (principal.user, principal.name, user_name(principal))
+
+    @property
+    def stored_users(self) -> tuple[str | None, ...]:
+        """The names under which the grants of the user may be stored; with None, those of all users."""
+        if self.user is None or self.tenant is not None or self.user.startswith(PRINCIPAL_PREFIX):
+            return (self.user,)
+        return self.user, PRINCIPAL_PREFIX + self.user
 
 
 class EndedCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +59,7 @@ class EndedCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 def user_name(principal: Principal) -> str:
     """The user of a principal; on a hub without tenants, the name of the key or the subject of the token."""
-    return principal.user or principal.name
+    return principal.user or principal.name.removeprefix(PRINCIPAL_PREFIX)
 
 
 class SessionControl:
@@ -78,11 +86,32 @@ class SessionControl:
 
         Raises: StoreFailed.
         """
-        return (
-            []
-            if self._hub.client_grants is None
-            else await self._hub.client_grants.list_grants(logout.tenant, logout.user)
-        )
+        grants = self._hub.client_grants
+        if grants is None:
+            return []
+        return [info for user in logout.stored_users for info in await grants.list_grants(logout.tenant, user)]
+
+    async def upstream_logins(self, logout: Logout) -> list[tuple[str, Principal]]:
+        """The logins of users at servers with `per_user` that this logout would end: the server and the user."""
+        logins = self._hub.upstream_logins
+        return [] if logins is None else await logins.list_logins(logout)
+
+    async def end_upstream_logins(self, logout: Logout) -> int:
+        """End the logins of users at servers with `per_user`; return their number. Their sessions there end too."""
+        logins = self._hub.upstream_logins
+        return 0 if logins is None else await logins.log_out(logout)
+
+    async def known_users(self, tenant: str | None) -> list[str]:
+        """The users who have something that a logout would end; with `tenant/` if there are tenants."""
+        shown = Logout(tenant=tenant)
+        principals = [
+            *(info.principal for info in self.server_sessions()),
+            *(info.principal for info in self.client_sessions()),
+            *(principal for _, principal in await self.upstream_logins(shown)),
+        ]
+        found = {(each.tenant, user_name(each)) for each in principals if shown.matches(each)}
+        found |= {(each.tenant, each.user.removeprefix(PRINCIPAL_PREFIX)) for each in await self.client_grants(shown)}
+        return sorted(f"{tenant}/{user}" if tenant else user for tenant, user in found)
 
     async def log_out(self, logout: Logout, drain_s: float = LOGOUT_DRAIN_S) -> EndedCounts:
         """End sessions at once for new calls; calls in flight have `drain_s` seconds, then they are cancelled.
@@ -105,8 +134,7 @@ class SessionControl:
             for each in clients:
                 each.cancel()
         ended = await asyncio.gather(*ending)
-        upstream_logins = self._hub.upstream_logins
-        server_logins = 0 if upstream_logins is None else await upstream_logins.log_out(logout)
+        server_logins = await self.end_upstream_logins(logout)
         if isinstance(revoked, StoreFailed):
             raise revoked
         return EndedCounts(
@@ -117,11 +145,10 @@ class SessionControl:
         )
 
     async def _revoke_grants(self, logout: Logout) -> int | StoreFailed:
+        grants = self._hub.client_grants
+        if grants is None:
+            return 0
         try:
-            return (
-                0
-                if self._hub.client_grants is None
-                else await self._hub.client_grants.revoke(logout.tenant, logout.user)
-            )
+            return sum([await grants.revoke(logout.tenant, user) for user in logout.stored_users])
         except StoreFailed as error:
             return error

@@ -1,7 +1,7 @@
 """Requests to authorization servers: JSON documents and forms, through the egress guard, within limits.
 
 Redirects are never followed. URLs that another server named may lead to this machine or to the local network only if
-that server is itself there: `egress_for_issuer_urls`.
+that server is itself there: `egress_for_issuer_urls`, or `egress_for_named_url` if the operator configured that server.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from hubbub.errors import TransportError
+from hubbub.errors import EgressRefused, ResponseTooLarge, TransportError
 from hubbub.net.client import HttpClient
-from hubbub.net.egress import ANY_ADDRESS, EgressPolicy, egress_policy
+from hubbub.net.egress import ANY_ADDRESS, EgressPolicy, egress_policy, normalize_host
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth import limits
-from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.errors import OAuthError, ServerUnavailable
 from hubbub.oauth.metadata import show_url
 
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _FORM: Final = "application/x-www-form-urlencoded"
 
 
@@ -72,7 +73,9 @@ class DocumentClient:
     ) -> DocumentResponse:
         """Send a request and read the response.
 
-        Raises: OAuthError, if no response arrived.
+        Raises:
+            ServerUnavailable: no response arrived.
+            OAuthError: the URL must not be requested, or the response is too large.
         """
         shown = show_url(url)
         http_client = HttpClient(self._egress, rules=self._rules)
@@ -85,12 +88,44 @@ class DocumentClient:
                     response.header("DPoP-Nonce"),
                     response.header("WWW-Authenticate"),
                 )
-        except TransportError as error:
+        except (EgressRefused, ResponseTooLarge) as error:
             raise OAuthError(f"{shown} cannot be reached: {error.message}") from error
+        except TransportError as error:
+            raise ServerUnavailable(f"{shown} cannot be reached: {error.message}") from error
         except TimeoutError as error:
-            raise OAuthError(f"{shown} did not answer within {limits.REQUEST_TIMEOUT_S:g} s; try again") from error
+            raise ServerUnavailable(
+                f"{shown} did not answer within {limits.REQUEST_TIMEOUT_S:g} s; try again"
+            ) from error
         finally:
             await http_client.close()
+
+
+def egress_for_named_url(url: str, issuer: str, rules: EgressRules) -> EgressPolicy:
+    """Return the policy for a URL in the metadata of an issuer that the operator configured.
+
+    The issuer's own origin may have any address, whatever its name looks like: in many companies `login.example.com` is
+    in the local network. So may hosts that the operator allows with their port.
+    """
+    if origin(url) == origin(issuer) or is_allowed_with_port(url, rules):
+        return ANY_ADDRESS
+    return egress_for_issuer_urls(issuer)
+
+
+def is_allowed_with_port(url: str, rules: EgressRules) -> bool:
+    """Whether an entry of `allow` names the host of a URL with its port, and not a whole domain."""
+    scheme, host, port = origin(url)
+    return any(
+        entry.port is not None
+        and not entry.host.startswith(".")
+        and entry.matches(host, port, is_tls=scheme == "https")
+        for entry in rules.allow or ()
+    )
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Return the scheme, the normalized host and the port of a URL that was checked."""
+    parts = urlsplit(url)
+    return parts.scheme, normalize_host(parts.hostname or ""), parts.port or _DEFAULT_PORTS[parts.scheme]
 
 
 def egress_for_issuer_urls(server_url: str, allow_private_network: bool | None = None) -> EgressPolicy:

@@ -1,6 +1,7 @@
 """The errors of OAuth.
 
     OAuthError
+    ├── ServerUnavailable       no answer at the moment; the request can be repeated later
     ├── MetadataError           metadata cannot be read, or contradicts itself
     ├── AuthorizationFailed     the authorization server refused, or its redirect cannot be trusted
     │   └── TokenRequestRefused     its token endpoint answered with an error
@@ -12,6 +13,9 @@ No message contains a token, a code, a secret or a query of a URL.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from urllib.parse import quote, quote_plus
+
 from hubbub.errors import TransportError
 from hubbub.oauth import limits
 
@@ -21,6 +25,14 @@ class OAuthError(TransportError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, may_have_executed=False)
+
+
+class ServerUnavailable(OAuthError):
+    """A server does not answer at the moment. The request can be repeated later."""
+
+    def __init__(self, message: str, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = limits.RETRY_AFTER_S if retry_after_s is None else retry_after_s
 
 
 class MetadataError(OAuthError):
@@ -50,6 +62,15 @@ class UserLoginRequired(LoginRequired):
 
     def __init__(self, server: str) -> None:
         super().__init__(f"The server {server} needs a login of the user; call hub.connect with its name")
+
+
+def mask_values(text: str, values: Iterable[str]) -> str:
+    """Hide what was sent to a server, plain or form-encoded, in a text with which the server may repeat it."""
+    long = [value for value in values if len(value) >= limits.MASKED_CHARACTERS]
+    forms = {form for value in long for form in (value, quote(value, safe=""), quote_plus(value))}
+    for form in sorted(forms, key=len, reverse=True):
+        text = text.replace(form, "***")
+    return text
 
 
 def printable(text: str) -> str:

@@ -6,8 +6,12 @@ from typing import Final
 
 DOCUMENT_BYTES: Final = 256 * 1024
 """A metadata document, a registration or a response of a token endpoint."""
+URL_CHARACTERS: Final = 2048
+"""The URL of an endpoint, and one that a client redirects to."""
 REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
+RETRY_AFTER_S: Final = 30
+"""When a request that failed because another server does not answer can be repeated."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
 
@@ -48,6 +52,12 @@ CREDENTIAL_FILE_BYTES: Final = 16 * 1024 * 1024
 """The encrypted file with all of them."""
 CREDENTIAL_LOCKS: Final = 64
 """Lock files; servers beyond that share one."""
+SQL_CREDENTIALS: Final = 100_000
+"""Logins of the users of a hub at one server, in the database."""
+UNUSABLE_CREDENTIALS_S: Final = 30 * 86_400.0
+"""How long logins stay in the database that a server refused, or that expired and cannot be refreshed."""
+CREDENTIAL_SWEEP_S: Final = 3600.0
+"""How often such logins are deleted."""
 CREDENTIAL_LOCK_S: Final = 90.0
 """How long to wait for another process that refreshes the same token: two requests and a retry."""
 CREDENTIAL_LOCK_POLL_S: Final = 0.02
@@ -75,9 +85,9 @@ INTROSPECTION_TIMEOUT_S: Final = 10.0
 CHALLENGE_SCOPE_CHARACTERS: Final = 4096
 """The scopes in one `WWW-Authenticate` header, which clients and proxies limit to 8 KiB or less."""
 PROOF_AGE_S: Final = 300.0
-"""How far the time in a DPoP proof may differ from ours, in either direction."""
+"""How old a DPoP proof may be."""
 ACCEPTED_PROOFS: Final = 100_000
-"""DPoP proofs that are remembered. With more within `PROOF_AGE_S`, the oldest ones are refused."""
+"""DPoP proofs that are remembered. If a key makes more than its share within `PROOF_AGE_S`, its oldest are refused."""
 PROOF_ID_CHARACTERS: Final = 256
 """The `jti` of a DPoP proof."""
 PROOF_URL_CHARACTERS: Final = 4096

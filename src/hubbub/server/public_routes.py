@@ -7,13 +7,15 @@ that pages of any origin may use because they neither use cookies nor depend on 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from hubbub.ports import HttpExchange
 from hubbub.protocol.calls import Principal
 
+Identification: TypeAlias = Literal["login", "key", "none"]
+"""How a page finds out that the person in front of it is a certain caller: by a login at this server, or an API key."""
 PublicHandler: TypeAlias = Callable[[HttpExchange], Awaitable[None]]
 
 
@@ -34,8 +36,16 @@ class PersonLogin(Protocol):
         Raises: HubbubError.
         """
 
-    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
-        """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
+    async def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of the person who logged in with this browser; None: not logged in.
+
+        Raises: HubbubError.
+        """
+
+
+def no_identification(principal: Principal) -> Identification:
+    """Default for `identification`: the server has neither API keys nor logins."""
+    return "none"
 
 
 class IdentifiesPeople:
@@ -47,6 +57,8 @@ class IdentifiesPeople:
     """Logs people in; None: the server is not an authorization server."""
     identify_key: Callable[[bytes], Principal | None] | None = None
     """Returns the principal of an API key; None: there are no keys."""
+    identification: Callable[[Principal], Identification] = no_identification
+    """Returns how the person who calls as a principal can be identified; `none`: this server cannot."""
 
 
 class PublicRoutes:

@@ -21,6 +21,7 @@ from hubbub import Secret, Server
 from hubbub.governance.tenants import Tenants
 from hubbub.oauth.front_door.config import FrontDoorConfig, ProviderConfig
 from hubbub.oauth.front_door.front_door import FrontDoor
+from hubbub.ports import HttpExchange
 from hubbub.security.api_keys import ApiKeys
 from hubbub.security.sealer import Sealer
 from hubbub.security.tenant_identity import TenantIdentity
@@ -236,9 +237,7 @@ async def open_door(
         config,
         sealer=Sealer([SEALING_KEY], clock=clock),
         identity=identity,
-        identify_key=api_keys.identify,
-        is_key_valid=api_keys.is_current,
-        key_generation=lambda: api_keys.generation,
+        api_keys=None if provider is not None else api_keys,
         read_secret=_secret(secret),
         clock=clock,
         **options,
@@ -249,9 +248,17 @@ async def open_door(
     for path, handlers in front_door.endpoints.items():
         server.public_routes[path] = PublicRoute(handlers, any_origin=True)
     # Like the links of a hub: a page of the server that needs a login, without a client.
-    server.public_routes["/person"] = PublicRoute({"GET": lambda call: front_door.start_person_login(call, call.path)})
+    server.public_routes["/person"] = PublicRoute({"GET": lambda exchange: _show_person(front_door, exchange)})
     async with front_door.running(), run_server(server, http_addr=f"127.0.0.1:{port}", proxied_by=proxied_by):
         yield Door(front_door, url, clock, ring, keys)
+
+
+async def _show_person(front_door: FrontDoor, exchange: HttpExchange) -> None:
+    person = await front_door.read_person(exchange, query(f"?{exchange.query}").get("person", ""))
+    if person is None:
+        await front_door.start_person_login(exchange, exchange.path)
+        return
+    await exchange.respond(200, person[1].encode(), content_type=b"text/plain")
 
 
 def _secret(text: str | None) -> Callable[[], Any]:

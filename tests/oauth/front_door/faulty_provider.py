@@ -1,12 +1,14 @@
 """A tiny identity provider whose answers tests can make wrong."""
 
 import json
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import unquote_plus
 
 from joserfc import jwk, jws
 
@@ -14,8 +16,8 @@ from joserfc import jwk, jws
 class FaultyProvider:
     """Its answers, which tests change. Everything is right at first."""
 
-    def __init__(self, port: int) -> None:
-        self.issuer = f"http://127.0.0.1:{port}"
+    def __init__(self, issuer: str) -> None:
+        self.issuer = issuer
         self.metadata: dict[str, Any] = {
             "issuer": self.issuer,
             "authorization_endpoint": f"{self.issuer}/authorize",
@@ -29,12 +31,15 @@ class FaultyProvider:
         self.token_response: dict[str, Any] = {"access_token": "provider-token"}
         self.authorizations: list[str] = []
         self.redeemed = 0
+        self.discovered = 0
+        self.token_status = 200
         self.hangs = False
         self.released = Event()
         self._algorithm = "ES256"
         self._key = jwk.ECKey.generate_key("P-256", {"kid": "one"})
         self._signing_key = self._key
         self._is_broken = False
+        self._echoes = False
 
     def sign_with_another_key(self) -> None:
         self._signing_key = jwk.ECKey.generate_key("P-256", {"kid": "one"})
@@ -49,7 +54,13 @@ class FaultyProvider:
     def break_token_response(self) -> None:
         self._is_broken = True
 
-    def answer(self, path: str, authorization: str | None) -> bytes:
+    def echo_requests(self) -> None:
+        """Repeat token requests in the error, as some servers do in debug mode."""
+        self._echoes = True
+
+    def answer(self, path: str, authorization: str | None, body: str = "") -> bytes:
+        if path == "/.well-known/openid-configuration":
+            self.discovered += 1
         if self.hangs:
             self.released.wait()
         if path == "/.well-known/openid-configuration":
@@ -59,6 +70,9 @@ class FaultyProvider:
         if path == "/userinfo":
             return json.dumps(self.userinfo).encode()
         self.redeemed += 1
+        if self._echoes:
+            echo = f"{(authorization or '').removeprefix('Basic ')} {body}"
+            return json.dumps({"error": echo, "error_description": f"{unquote_plus(body)} {echo}"}).encode()
         if authorization is not None:
             self.authorizations.append(authorization)
         return b"<html>" if self._is_broken else json.dumps({"id_token": self._sign(), **self.token_response}).encode()
@@ -73,13 +87,13 @@ class FaultyProvider:
 
 
 @contextmanager
-def serve() -> Iterator[FaultyProvider]:
-    """Run a provider."""
+def serve(tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[FaultyProvider]:
+    """Run a provider on this machine; `host` is its name."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = provider.answer(self.path, self.headers["Authorization"])
-            self.send_response(200)
+        def do_GET(self, request: str = "") -> None:
+            body = provider.answer(self.path, self.headers["Authorization"], request)
+            self.send_response(provider.token_status if self.path == "/token" else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -89,14 +103,15 @@ def serve() -> Iterator[FaultyProvider]:
                 pass  # the hub did not wait
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.do_GET()
+            self.do_GET(self.rfile.read(int(self.headers["Content-Length"])).decode())
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Disable the request log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    provider = FaultyProvider(server.server_address[1])
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
+    provider = FaultyProvider(f"{'http' if tls is None else 'https'}://{host}:{server.server_address[1]}")
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

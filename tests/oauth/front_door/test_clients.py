@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.http.certificates import Authority
 from tests.oauth.front_door.door_site import REDIRECT_URI, App, Door, open_door
+from tests.oauth.split_dns import issue_trusted
 
 from hubbub import HubbubError, MetadataError
 from hubbub.net.egress_rules import EgressRules
 from hubbub.oauth.front_door.client_documents import check_client_url
-from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, parse_metadata
+from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, display_name, parse_metadata
 from hubbub.oauth.front_door.web import BadParameters, parse_parameters
 
 # -- registration ----------------------------------------------------------------
@@ -47,6 +46,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"redirect_uris": ["https://a.example/#x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://user@a.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https:///x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://claude.ai%2eevil.example/x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://claude.ai%E3%80%82evil.example/x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["/relative"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://a.example/ x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://a.example/"], "grant_types": ["client_credentials"]}, "invalid_client_metadata"),
@@ -139,20 +140,23 @@ class Publisher:
         }
         self.head = "200 OK\r\nContent-Type: application/json"
         self.requests = 0
+        self.is_down = False
+        self.hangs = False
 
 
 @asynccontextmanager
 async def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Publisher]:
     """Publish a document over TLS, at an address of this machine that the egress guard takes for a public one."""
-    authority = Authority()
-    (folder / "ca.pem").write_bytes(authority.certificate)
-    monkeypatch.setenv("SSL_CERT_FILE", str(folder / "ca.pem"))
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(*authority.issue("localhost").write(folder, "publisher"))
+    tls = issue_trusted(folder, monkeypatch, "localhost")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         publisher.requests += 1
+        if publisher.hangs:
+            await reader.read()
+        if publisher.is_down or publisher.hangs:
+            writer.close()
+            return
         body = json.dumps(publisher.document).encode()
         writer.write(f"HTTP/1.1 {publisher.head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         await writer.drain()
@@ -231,24 +235,95 @@ async def test_a_wrong_document_is_refused(
 
 
 @pytest.mark.parametrize(
-    "head", ["404 Not Found", "302 Found\r\nLocation: https://localhost/x", "500 Internal Server Error"]
+    ("head", "status"),
+    [
+        ("404 Not Found", 400),
+        ("302 Found\r\nLocation: https://localhost/x", 400),
+        ("500 Internal Server Error", 503),
+        ("429 Too Many Requests", 503),
+    ],
 )
 async def test_a_document_that_is_not_there_or_elsewhere_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, status: int
 ) -> None:
     async with (
         publish(tmp_path, monkeypatch) as publisher,
         open_door(tmp_path, **allow(publisher)) as door,
     ):
         publisher.head = head
-        assert (await app_of(door, publisher).open()).status == 400
+        assert (await app_of(door, publisher).open()).status == status
+
+
+FAULTS: dict[str, Callable[[Publisher], None]] = {
+    "down": lambda publisher: setattr(publisher, "is_down", True),
+    "hangs": lambda publisher: setattr(publisher, "hangs", True),
+    "server error": lambda publisher: setattr(publisher, "head", "502 Bad Gateway"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_client_refreshes_while_its_document_cannot_be_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENT_TIMEOUT_S", 0.5)
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        app = app_of(door, publisher)
+        tokens = await app.tokens()
+        FAULTS[fault](publisher)
+        door.clock.added_s += 601
+        for _ in range(3):  # the document is not fetched each time
+            tokens = json.loads((await app.refresh(tokens["refresh_token"])).text)
+            assert tokens["access_token"]
+        assert publisher.requests == 2
+        door.clock.added_s += 86_400
+        page = await app.refresh(tokens["refresh_token"])
+        assert (page.status, json.loads(page.text)["error"]) == (503, "temporarily_unavailable")
+        assert page.headers["Retry-After"] == "30"
+        assert (await app.open()).status == 503
+        publisher.is_down, publisher.hangs, publisher.head = False, False, "200 OK"
+        assert (await app.refresh(tokens["refresh_token"])).status == 200
+
+
+async def test_a_client_whose_document_was_removed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        app = app_of(door, publisher)
+        tokens = await app.tokens()
+        publisher.head = "404 Not Found"
+        door.clock.added_s += 601
+        page = await app.refresh(tokens["refresh_token"])
+        assert (page.status, json.loads(page.text)["error"]) == (401, "invalid_client")
+        publisher.is_down = True  # the old document is not used again
+        assert (await app.refresh(tokens["refresh_token"])).status == 503
+
+
+async def test_requests_for_too_many_documents_can_be_repeated_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENTS_PER_MINUTE", 1)
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        app = app_of(door, publisher)
+        tokens = await app.tokens()
+        form = {"grant_type": "refresh_token", "refresh_token": "x.y", "client_id": publisher.url + "/other"}
+        page = await door.send("/oauth/token", form)
+        assert (page.status, json.loads(page.text)["error"]) == (503, "temporarily_unavailable")
+        assert 0 < int(page.headers["Retry-After"]) <= 60
+        assert (await app.refresh(tokens["refresh_token"])).status == 200
 
 
 async def test_a_document_on_this_machine_is_never_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with publish(tmp_path, monkeypatch) as publisher, open_door(tmp_path) as door:
         for url in (publisher.url, publisher.url.replace("localhost", "127.0.0.1")):
             page = await App(door, url, redirect_uri="https://app.example/callback").open()
-            assert (page.status, "Location" in page.headers) == (400, False)
+            assert (page.status, "Location" in page.headers) == (503, False)
         assert publisher.requests == 0
 
 
@@ -259,8 +334,10 @@ async def test_a_document_on_this_machine_is_never_fetched(tmp_path: Path, monke
 async def test_a_document_at_a_private_address_is_never_fetched(tmp_path: Path, url: str) -> None:
     async with open_door(tmp_path) as door:
         page = await App(door, url, redirect_uri="https://app.example/callback").open()
-        assert page.status == 400
+        unknown = await App(door, "https://app.invalid/c.json", redirect_uri="https://app.example/callback").open()
+        assert page.status == unknown.status == 503
         assert "could not identify the app" in page.text
+        assert page.text == unknown.text
 
 
 NOT_URLS = (
@@ -282,6 +359,12 @@ NOT_URLS = (
 def test_only_urls_with_a_path_can_be_client_ids(url: str) -> None:
     with pytest.raises(MetadataError):
         check_client_url(url)
+
+
+@pytest.mark.parametrize("name", ["\u3164", "\u2800\u2800", "\u115f\uffa0", " \u200b", "--", ""])
+def test_a_name_without_a_visible_letter_is_not_shown(name: str) -> None:
+    assert display_name(ClientMetadata(redirect_uris=("https://a.example/",), client_name=name), "id") == "id"
+    assert display_name(ClientMetadata(redirect_uris=("https://a.example/",), client_name=name + "é"), "id") != "id"
 
 
 @given(st.binary(max_size=400) | st.text(max_size=200).map(str.encode))

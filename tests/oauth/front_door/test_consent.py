@@ -1,6 +1,7 @@
 """The consent page: what it says, when it is shown, and who may answer it."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -137,11 +138,12 @@ async def test_a_state_is_not_accepted_changed_for_another_step_or_late(tmp_path
 async def test_another_process_can_continue_a_login(tmp_path: Path, database: str) -> None:
     async with open_door(tmp_path, database=database) as first:
         app = await first.app()
-        async with open_door(tmp_path, database=database, keys=first.keys, ring=first.ring) as second:
+        options: dict[str, Any] = {"keys": first.keys, "ring": first.ring, "issuer": first.url}
+        async with open_door(tmp_path, database=database, **options) as second:
             page = await app.consent()
             form = page.forms[0]
             other = form.action.replace(first.url, second.url)
-            sent = await app.send(other, _form_of(page), {"Origin": second.url})
+            sent = await app.send(other, _form_of(page), {"Origin": first.url})
             code = door_site.query(sent.headers["Location"])["code"]
             app.door = second
             assert (await app.redeem(code)).status == 200

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.oauth.front_door.door_site import Door, open_door
 
 from hubbub.security.jose import JwtSigningKey, new_token_id
@@ -55,3 +56,23 @@ async def test_wrong_and_replayed_proofs_are_refused_before_the_code_is_used(tmp
             page = await app.redeem(code, headers=headers)
             assert (page.status, json.loads(page.text)["error"]) == (400, "invalid_dpop_proof")
         assert (await app.redeem(code, headers=proof(door, key))).status == 200
+
+
+async def test_proofs_of_unknown_clients_and_refused_requests_take_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.oauth.limits.ACCEPTED_PROOFS", 2)
+    key, soon = JwtSigningKey.generate(), int(time.time()) + 20
+    async with open_door(tmp_path) as door:
+        app = await door.app()
+        first = proof(door, key, iat=soon - 30)
+        tokens = json.loads((await app.redeem((await app.authorize()).query["code"], headers=first)).text)
+        for client_id in ("unknown", "", app.client_id):
+            for _ in range(3):
+                headers = proof(door, JwtSigningKey.generate(), iat=soon)
+                page = await app.redeem("wrong", headers=headers, changes={"client_id": client_id})
+                assert page.status in (400, 401)
+                await door.send("/oauth/revoke", {"token": "x", "client_id": client_id}, headers=headers)
+        page = await app.refresh(tokens["refresh_token"], headers=first)
+        assert "used before" in page.text
+        assert (await app.refresh(tokens["refresh_token"], headers=proof(door, key, iat=soon - 29))).status == 200

@@ -119,9 +119,8 @@ async def test_another_process_learns_of_a_revocation(tmp_path: Path, database: 
     async with open_door(tmp_path, database=database) as first:
         app = await first.app()
         tokens = await app.tokens()
-        options: dict[str, Any] = {"keys": first.keys, "ring": first.ring, "port": 0}
+        options: dict[str, Any] = {"keys": first.keys, "ring": first.ring, "issuer": first.url}
         async with open_door(tmp_path, database=database, **options) as second:
-            second.front_door.tokens.issuer = first.url
             assert await is_accepted(second, tokens)
             await first.front_door.revoke(user="key:ada")
             assert not await is_accepted(first, tokens)

@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,11 +20,13 @@ from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door.door_site import JSON, WEB_REDIRECT_URI, App, Door, free_port
 
-from hubbub import SettingsError
+from hubbub import ClientRegistration, CredentialKey, Credentials, FileCredentialStore, SettingsError
 from hubbub.admin.access import local_operator
 from hubbub.assembly.assemble import assemble
 from hubbub.assembly.serve_settings import read_serve_settings
 from hubbub.hub.front import Front
+from hubbub.oauth.client.sql_store import SqlCredentialStore
+from hubbub.security.sealer import Sealer
 from hubbub.server.http.app import HttpApp
 from hubbub.settings import collect_sources
 
@@ -89,7 +93,7 @@ async def open_hub(folder: Path, more: str = "front_door = true\n", *, tenants: 
     (folder / "notes.py").write_text(PROGRAM)
     (folder / "sealing.key").write_text("ab" * 32)
     ring, keys = Keyring(folder / "keys.toml"), {}
-    for name, scopes in (("ada", ("notes:write", "notes:read")), ("bob", ("notes:read",))):
+    for name, scopes in (("ada", ("notes:write", "notes:read")), ("bob", ("notes:read",)), ("root", ("hub:admin",))):
         tenant = "acme" if tenants else None
         keys[name] = ring.add(name, scopes=scopes, tenant=tenant)["X-API-Key"]
     port = free_port()
@@ -133,14 +137,14 @@ async def test_an_app_finds_the_front_door_logs_in_and_calls_tools(tmp_path: Pat
         assert "key:ada" in page.text
 
 
-@pytest.mark.parametrize("tenants", [False, True])
-async def test_a_logout_ends_the_tokens_of_the_user_only(tmp_path: Path, tenants: bool) -> None:
+@pytest.mark.parametrize(("tenants", "user"), [(False, "ada"), (False, "key:ada"), (True, "ada")])
+async def test_a_logout_ends_the_tokens_of_the_user_only(tmp_path: Path, tenants: bool, user: str) -> None:
     async with open_hub(tmp_path, tenants=tenants) as hub:
         ada, bob = await hub.door.app(), await hub.door.app(person="bob")
         tokens, others = await ada.tokens(), await bob.tokens()
         assert await hub.list_tools(tokens["access_token"])
-        user = "ada" if tenants else "key:ada"
-        ended = await hub.administer("hub.sessions.logout", {"user": user})
+        tenant = {"tenant": "acme"} if tenants else {}
+        ended = await hub.administer("hub.sessions.logout", {"user": user, **tenant})
         assert ended["clientGrants"] == 1
         assert (await hub.request("tools/list", {}, tokens["access_token"])).status == 401
         assert (await ada.refresh(tokens["refresh_token"])).status == 400
@@ -156,7 +160,7 @@ async def test_logins_of_apps_are_listed(tmp_path: Path, tenants: bool) -> None:
         ada, bob = await hub.door.app(), await hub.door.app(person="bob")
         await ada.tokens(scope="notes:read")
         await bob.tokens()
-        user = "ada" if tenants else "key:ada"
+        user = "ada"
         found = await hub.administer("hub.sessions.list", {"user": user})
         (login,) = found["grants"]
         assert (login["user"], login["tenant"], login["client"]) == (user, "acme" if tenants else "", "Test client")
@@ -166,8 +170,60 @@ async def test_logins_of_apps_are_listed(tmp_path: Path, tenants: bool) -> None:
         assert login["started"] <= login["lastUsed"] < login["expires"]
         assert (await hub.administer("hub.sessions.list", {}))["grantsTotal"] == 2
         assert (await hub.administer("hub.sessions.list", {"server": "notes"}))["grants"] == []
-        await hub.administer("hub.sessions.logout", {"user": user})
+        await hub.administer("hub.sessions.logout", {"user": user, **({"tenant": "acme"} if tenants else {})})
         assert (await hub.administer("hub.sessions.list", {"user": user}))["grants"] == []
+
+
+TICKETS = """front_door = true
+[servers.tickets]
+url = "http://127.0.0.1:1/mcp"
+[servers.tickets.oauth]
+per_user = true
+"""
+
+
+async def test_upstream_logins_are_listed_and_end_with_the_key(tmp_path: Path) -> None:
+    async with open_hub(tmp_path, TICKETS) as hub:
+        store = SqlCredentialStore(f"sqlite:///{tmp_path / 'oauth.db'}", Sealer([bytes.fromhex("ab" * 32)]))
+        issuer = "https://issuer.example"
+        credentials = Credentials(
+            issuer=issuer,
+            registration=ClientRegistration(client_id="hub"),
+            access_token="secret",
+            token_endpoint=f"{issuer}/token",
+        )
+        for user in ("ada", "bob"):
+            key = CredentialKey(issuer, "http://127.0.0.1:1/mcp", f"/key%3A{user}")
+            await store.save(key, credentials)
+        await store.close()
+        expected = [{"tenant": "", "user": user, "server": "tickets"} for user in ("ada", "bob")]
+        assert (await hub.administer("hub.sessions.list", {}))["logins"] == expected
+        assert (await hub.administer("hub.sessions.list", {"user": "ada"}))["logins"] == expected[:1]
+        assert (await hub.administer("hub.sessions.logout", {"user": "eve"}))["knownUsers"] == ["ada", "bob"]
+        await hub.administer("hub.keys.revoke", {"name": "ada"})
+        assert (await hub.administer("hub.sessions.list", {}))["logins"] == expected[1:]
+        assert (await hub.administer("hub.sessions.logout", {"user": "bob"}))["serverLogins"] == 1
+
+
+async def test_commands_administer_the_hub_with_a_stored_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("HUBBUB_CREDENTIALS", "file")
+    async with open_hub(tmp_path) as hub:
+        command = [sys.executable, "-m", "hubbub", "sessions", "list", "--url", hub.url]
+        refused = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        assert refused.returncode == 2
+        assert f"`hubbub login {hub.url}/mcp/admin --scope hub:admin`" in refused.stderr
+        app = await hub.door.app(person="root")
+        tokens = await app.tokens(scope="hub:admin", resource=f"{hub.url}/mcp/admin")
+        credentials = Credentials(
+            issuer=hub.url,
+            registration=ClientRegistration(client_id=app.client_id),
+            access_token=tokens["access_token"],
+            token_endpoint=f"{hub.url}/oauth/token",
+        )
+        await FileCredentialStore().save(CredentialKey(hub.url, f"{hub.url}/mcp/admin"), credentials)
+        listed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+        assert (listed.returncode, "Test client" in listed.stdout) == (0, True), listed.stderr
 
 
 async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path: Path) -> None:

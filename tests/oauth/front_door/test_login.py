@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
 from joserfc import jwk, jwt
 from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door.door_site import open_door
@@ -28,6 +29,26 @@ async def test_a_person_logs_in_and_the_app_gets_tokens(tmp_path: Path, database
         refreshed = json.loads((await app.refresh(tokens["refresh_token"])).text)
         assert refreshed["refresh_token"] != tokens["refresh_token"]
         assert (await door.front_door.tokens.verify(refreshed["access_token"].encode())).principal == verified.principal
+
+
+@pytest.mark.parametrize("path", ["", "/tools"])
+async def test_metadata_are_where_clients_look(tmp_path: Path, path: str) -> None:
+    issuer = f"https://hub.example{path}"
+    async with open_door(tmp_path, issuer=issuer) as door:
+        for well_known in ("oauth-authorization-server", "openid-configuration"):
+            # As clients send it, and as it arrives if a proxy removed the path of the public URL.
+            for url in (f"/.well-known/{well_known}{path}", f"/.well-known/{well_known}"):
+                page = await door.send(url, headers={"Origin": "https://app.example"})
+                assert (page.status, page.headers["Access-Control-Allow-Origin"]) == (200, "*")
+                metadata = json.loads(page.text)
+                assert metadata["issuer"] == issuer
+                assert metadata["token_endpoint"] == f"{issuer}/oauth/token"
+                # Clients refuse an OpenID document without these members.
+                has_openid = (
+                    "subject_types_supported" in metadata and "id_token_signing_alg_values_supported" in metadata
+                )
+                assert has_openid == (well_known == "openid-configuration")
+        assert (await door.send("/.well-known/openid-configuration/other")).status == 404
 
 
 async def test_the_login_page_names_the_app_if_there_is_one(tmp_path: Path) -> None:

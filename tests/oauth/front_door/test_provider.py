@@ -13,7 +13,9 @@ from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door import faulty_provider
 from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, free_port, open_door, query
 from tests.oauth.front_door.faulty_provider import FaultyProvider
+from tests.oauth.split_dns import issue_trusted, resolve_to_loopback
 
+from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.front_door.config import ProviderConfig
 from hubbub.security.token_claims import ClaimMapping
 
@@ -136,6 +138,7 @@ async def test_a_person_who_cancels_at_the_provider_returns_with_an_error(
         assert (answer["error"], answer["state"], answer["iss"]) == ("access_denied", app.state, door.url)
 
 
+WRONG_NONCES = ("other", "\ud800")
 FAULTS: dict[str, Callable[[FaultyProvider], None]] = {
     "wrong nonce": lambda provider: provider.claims.update(nonce="other"),
     "wrong audience": lambda provider: provider.claims.update(aud="other"),
@@ -144,13 +147,23 @@ FAULTS: dict[str, Callable[[FaultyProvider], None]] = {
     "wrong issuer": lambda provider: provider.claims.update(iss="https://other.example"),
     "expired": lambda provider: provider.claims.update(exp=1),
     "from the future": lambda provider: provider.claims.update(iat=2**33),
+    "expires at no time": lambda provider: provider.claims.update(exp=float("nan")),
+    "expires at the end of time": lambda provider: provider.claims.update(exp=10**400),
+    "issued at no time": lambda provider: provider.claims.update(iat=float("nan")),
+    "nonce that cannot be encoded": lambda provider: provider.claims.update(nonce="\ud800"),
     "without a subject": lambda provider: provider.claims.update(sub=None),
     "reserved name": lambda provider: provider.claims.update(sub="key:ada"),
+    "anonymous": lambda provider: provider.claims.update(sub="anonymous"),
+    "name of a caller of another issuer": lambda provider: provider.claims.update(sub="https://login.example#alice"),
+    "name with a number sign": lambda provider: provider.claims.update(sub="a#b"),
+    "name with a slash": lambda provider: provider.claims.update(sub="acme/alice"),
+    "name with spaces around": lambda provider: provider.claims.update(sub=" alice"),
     "another key": lambda provider: provider.sign_with_another_key(),
     "no signature": lambda provider: provider.set_algorithm("none"),
     "no token": lambda provider: provider.token_response.update(id_token=""),
     "error": lambda provider: provider.token_response.update(error="invalid_grant"),
     "not JSON": lambda provider: provider.break_token_response(),
+    "echo": lambda provider: provider.echo_requests(),
 }
 
 
@@ -163,6 +176,43 @@ async def test_an_invalid_provider_response_is_refused(tmp_path: Path, fault: st
             page = await _log_in_at(provider, door)
             assert (page.status, "Location" in page.headers) == (502, False)
             assert "secret-code" not in page.text
+
+
+@pytest.mark.parametrize("name", ["alice+mcp@acme.example", "auth0|0123", "Ada Lovelace", "ACME\\ada", "Zoë"])
+async def test_usual_names_are_accepted(tmp_path: Path, name: str) -> None:
+    with faulty_provider.serve() as provider:
+        provider.claims["sub"] = name
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            assert (await _log_in_at(provider, door)).status == 303
+
+
+@pytest.mark.parametrize(("status", "advice"), [(502, "it may be down"), (403, "check how this server is registered")])
+async def test_a_page_instead_of_tokens_is_reported_with_its_status(tmp_path: Path, status: int, advice: str) -> None:
+    with faulty_provider.serve() as provider:
+        provider.break_token_response()
+        provider.token_status = status
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            page = await _log_in_at(provider, door)
+            assert page.status == 502
+            assert f"answered with status {status}" in page.text
+            assert advice in page.text
+
+
+@pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
+async def test_what_was_sent_to_the_provider_is_on_no_page_and_in_no_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    with faulty_provider.serve() as provider:
+        provider.echo_requests()
+        provider.metadata["token_endpoint_auth_methods_supported"] = [method]
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub")
+        async with open_door(tmp_path, provider=config, secret="the+secret/of the hub") as door:
+            page = await _log_in_at(provider, door)
+            assert (page.status, "refused the request" in page.text) == (502, True)
+            texts = [page.text, *(str(record.__dict__) for record in caplog.records if record.name == "hubbub.oauth")]
+            assert any("refused the request" in text for text in texts[1:])
+            secrets = ["secret-code", "the+secret", "the%2Bsecret", "aHViOnRoZ"]
+            assert not [secret for secret in secrets for text in texts if secret in text]
 
 
 async def test_a_login_succeeds_without_a_fault(tmp_path: Path) -> None:
@@ -196,14 +246,62 @@ async def test_a_response_of_another_provider_is_refused(tmp_path: Path, issuer:
             assert provider.redeemed == 0
 
 
-async def test_metadata_of_another_issuer_and_private_endpoints_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "changes", [{"issuer": "https://other.example"}, {"token_endpoint": "http://login.example/token"}, {"jwks_uri": ""}]
+)
+async def test_metadata_of_another_issuer_and_endpoints_without_tls_are_refused(
+    tmp_path: Path, changes: dict[str, str]
+) -> None:
     with faulty_provider.serve() as provider:
-        for name, value in (("issuer", "https://other.example"), ("token_endpoint", "http://10.0.0.1/token")):
-            provider.metadata = {**provider.metadata, name: value}
-            async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
-                app = await door.app()
-                page = await app.send(app.url())
-                assert (page.status, "Location" in page.headers) == (502, False)
+        provider.metadata |= changes
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            page = await app.send(app.url())
+            assert (page.status, "Location" in page.headers) == (502, False)
+
+
+@pytest.mark.parametrize("name", ["token_endpoint", "jwks_uri", "userinfo_endpoint"])
+async def test_an_endpoint_elsewhere_in_the_local_network_is_not_requested(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    with faulty_provider.serve() as provider:
+        provider.metadata[name] = "https://10.0.0.1/endpoint"
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub", claims=ClaimMapping(user="email", scopes=()))
+        async with open_door(tmp_path, provider=config) as door:
+            assert (await _log_in_at(provider, door)).status == 502
+        assert "egress policy blocks" in str([record.__dict__ for record in caplog.records])
+
+
+LOGIN_HOST = "login.example.com"
+
+
+async def test_a_provider_with_a_public_name_may_be_in_the_local_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = issue_trusted(tmp_path, monkeypatch, LOGIN_HOST)
+    resolve_to_loopback(monkeypatch)
+    with faulty_provider.serve(tls, LOGIN_HOST) as provider:
+        provider.userinfo = {"sub": "alice", "email": "alice@acme.example"}
+        config = ProviderConfig(issuer=provider.issuer, client_id="hub", claims=ClaimMapping(user="email", scopes=()))
+        async with open_door(tmp_path, provider=config) as door:
+            page = await _log_in_at(provider, door)
+            assert page.status == 303, page.text
+
+
+async def test_the_operator_can_allow_another_host_of_the_provider_with_its_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = issue_trusted(tmp_path, monkeypatch, LOGIN_HOST)
+    resolve_to_loopback(monkeypatch)
+    with faulty_provider.serve(tls, LOGIN_HOST) as issuer, faulty_provider.serve() as other:
+        issuer.metadata["userinfo_endpoint"] = other.metadata["userinfo_endpoint"]
+        other.userinfo = {"sub": "alice", "email": "alice@acme.example"}
+        config = ProviderConfig(issuer=issuer.issuer, client_id="hub", claims=ClaimMapping(user="email", scopes=()))
+        rules = NO_RULES
+        async with open_door(tmp_path, provider=config, rules=lambda: rules) as door:
+            assert (await _log_in_at(issuer, door)).status == 502
+            rules = EgressRules.parse([each.issuer.split("/")[2] for each in (issuer, other)])
+            assert (await _log_in_at(issuer, door)).status == 303
 
 
 async def test_a_provider_that_hangs_delays_only_its_own_logins(
@@ -220,11 +318,57 @@ async def test_a_provider_that_hangs_delays_only_its_own_logins(
             assert (page.status, "did not answer" in page.text) == (502, True)
 
 
+async def test_logins_that_begin_together_wait_for_one_request(tmp_path: Path) -> None:
+    with faulty_provider.serve() as provider:
+        provider.hangs = True
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            apps = [await door.app() for _ in range(5)]
+            waiting = [asyncio.create_task(app.send(app.url())) for app in apps]
+            while not provider.discovered:
+                await asyncio.sleep(0.01)
+            provider.hangs = False
+            provider.released.set()
+            assert [page.status for page in await asyncio.gather(*waiting)] == [303] * 5
+            assert provider.discovered == 1
+
+
+async def test_a_provider_that_hangs_later_delays_no_login(tmp_path: Path) -> None:
+    with faulty_provider.serve() as provider:
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            assert (await app.send(app.url())).status == 303
+            provider.hangs = True
+            door.clock.added_s += 3601
+            for _ in range(3):
+                assert (await app.send(app.url())).status == 303
+            provider.released.set()
+
+
+async def test_after_a_failure_known_metadata_are_used_for_a_while(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with faulty_provider.serve() as provider:
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            assert (await app.send(app.url())).status == 303
+            provider.metadata["issuer"] = "https://other.example"
+            door.clock.added_s += 3601
+            assert (await app.send(app.url())).status == 303
+            while "oauth_provider_not_refreshed" not in caplog.messages:
+                await asyncio.sleep(0.01)
+            door.clock.added_s += 30
+            assert (await app.send(app.url())).status == 303
+            assert provider.discovered == 2
+            door.clock.added_s += 31
+            assert (await app.send(app.url())).status == 303
+            while provider.discovered < 3:
+                await asyncio.sleep(0.01)
+
+
 async def _log_in_at(provider: FaultyProvider, door: Door, issuer: str | None = None) -> Any:
     app = await door.app(redirect_uri=WEB_REDIRECT_URI, browser=ScriptedBrowser())
     location = (await app.send(app.url())).headers["Location"]
-    provider.claims.setdefault("nonce", query(location)["nonce"])
-    if provider.claims["nonce"] != "other":
+    if provider.claims.get("nonce") not in WRONG_NONCES:
         provider.claims["nonce"] = query(location)["nonce"]
     named = provider.issuer if issuer is None else issuer
     suffix = f"&iss={named}" if named else ""

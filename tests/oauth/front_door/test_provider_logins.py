@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.identity.provider_process import PEOPLE, ProviderProcess
 from tests.identity.providers import StartProvider
+from tests.identity.scripted_browser import Page
 from tests.oauth.front_door import faulty_provider
 from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, free_port, open_door, query
 from tests.oauth.front_door.faulty_provider import FaultyProvider
@@ -17,6 +18,8 @@ from tests.oauth.front_door.test_grants import error, is_accepted
 from tests.oauth.front_door.test_provider import CLAIMS, SCOPE_MAP, configure, tokens_of
 
 from hubbub.oauth.front_door.config import ProviderConfig
+from hubbub.oauth.front_door.tables import SCHEMA
+from hubbub.pack.store import open_database, read_url, text
 
 LIMITS = "hubbub.oauth.front_door.limits"
 
@@ -151,13 +154,18 @@ def serve_provider() -> Iterator[tuple[FaultyProvider, ProviderConfig]]:
         yield provider, ProviderConfig(issuer=provider.issuer, client_id="hub", claims=CLAIMS, scope_map=SCOPE_MAP)
 
 
-async def log_in(provider: FaultyProvider, door: Door) -> tuple[App, dict[str, Any]]:
+async def begin_login(provider: FaultyProvider, door: Door) -> tuple[App, Page]:
+    """Log in; return the consent page."""
     provider.claims |= {"email": "alice@acme.example"}
     app = await door.app(redirect_uri=WEB_REDIRECT_URI)
     location = (await app.send(app.url())).headers["Location"]
     provider.claims["nonce"] = query(location)["nonce"]
     callback = f"{door.url}/oauth/callback?code=x&state={query(location)['state']}&iss={provider.issuer}"
-    consent = await app.send((await app.send(callback)).headers["Location"])
+    return app, await app.send((await app.send(callback)).headers["Location"])
+
+
+async def log_in(provider: FaultyProvider, door: Door) -> tuple[App, dict[str, Any]]:
+    app, consent = await begin_login(provider, door)
     allowed = await app.submit(consent, {}, button=("decision", "allow"))
     return app, json.loads((await app.redeem(allowed.query["code"])).text)
 
@@ -236,23 +244,41 @@ async def test_one_login_keeps_one_grant(tmp_path: Path) -> None:
     """A person who sends the consent form twice gets no grant that the provider is not asked about."""
     with serve_provider() as (provider, config):
         async with open_door(tmp_path, provider=config) as door:
-            app = await door.app(redirect_uri=WEB_REDIRECT_URI)
-            location = (await app.send(app.url())).headers["Location"]
-            provider.claims |= {"email": "alice@acme.example", "nonce": query(location)["nonce"]}
-            callback = f"{door.url}/oauth/callback?code=x&state={query(location)['state']}&iss={provider.issuer}"
-            consent = await app.send((await app.send(callback)).headers["Location"])
-            statuses = []
-            for _ in range(2):
-                allowed = await app.submit(consent, {}, button=("decision", "allow"))
-                tokens = json.loads((await app.redeem(allowed.query["code"])).text)
-                statuses.append((await app.refresh(tokens["refresh_token"])).status)
-            assert statuses == [200, 400]
+            app, consent = await begin_login(provider, door)
+            allowed = await app.submit(consent, {}, button=("decision", "allow"))
+            tokens = json.loads((await app.redeem(allowed.query["code"])).text)
+            assert (await app.submit(consent, {}, button=("decision", "allow"))).status == 400
+            assert (await app.refresh(tokens["refresh_token"])).status == 200
+            assert len(await door.front_door.list_grants()) == 1
 
 
-async def test_the_refresh_token_of_the_provider_is_stored_sealed_and_deleted_with_the_grant(tmp_path: Path) -> None:
+async def count_provider_logins(url: str) -> int:
+    database = await open_database(read_url(url), SCHEMA)
+    try:
+        query = text("SELECT count(*) FROM oauth_provider_logins")
+        return int(await database.read(lambda connection: connection.execute(query).scalar()) or 0)
+    finally:
+        await database.close()
+
+
+async def test_the_refresh_token_of_the_provider_is_stored_sealed(tmp_path: Path) -> None:
     with serve_provider() as (provider, config):
         async with open_door(tmp_path, provider=config) as door:
             await log_in(provider, door)
-            await door.front_door.revoke(user="alice@acme.example")
+    assert await count_provider_logins(f"sqlite:///{tmp_path / 'oauth.db'}") == 1
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("oauth.db*"))
+    assert b"alice@acme.example" in stored
     assert b"refresh token" not in stored
+
+
+async def test_the_refresh_token_of_the_provider_is_deleted_with_the_grant(tmp_path: Path, database: str) -> None:
+    with serve_provider() as (provider, config):
+        async with open_door(tmp_path, database=database, provider=config) as door:
+            app, tokens = await log_in(provider, door)
+            assert await count_provider_logins(database) == 1
+            await door.send("/oauth/revoke", {"token": tokens["refresh_token"], "client_id": app.client_id})
+            assert await count_provider_logins(database) == 0
+            await begin_login(provider, door)
+            assert await count_provider_logins(database) == 1
+            await door.front_door.revoke(user="alice@acme.example")
+            assert await count_provider_logins(database) == 0

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import ssl
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
@@ -59,10 +60,12 @@ async def run_protected(
     *,
     issuer_settings: dict[str, Any] | None = None,
     serve: dict[str, Any] | None = None,
+    tls: ssl.SSLContext | None = None,
+    issuer_host: str = "127.0.0.1",
     **settings: Any,
 ) -> AsyncIterator[ProtectedSite]:
     """Serve with one issuer."""
-    async with run_issuer() as issuer:
+    async with run_issuer(tls, issuer_host) as issuer:
         server = make_whoami() if server is None else server
         issuers = (IssuerSettings(issuer=issuer.url, **(issuer_settings or {})),)
         server.oauth = OAuthSettings(**{"public_url": PUBLIC_URL, "issuers": issuers} | settings)

@@ -19,6 +19,7 @@ from tests.oauth.resource_server.sites import (
     parse_challenge,
     run_protected,
 )
+from tests.oauth.split_dns import issue_trusted, resolve_to_loopback
 from tests.security.tokens import RSA, key_set, sign
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
@@ -354,6 +355,16 @@ async def test_keys_at_an_address_that_the_issuer_must_not_name_are_not_fetched(
         response = await protected.call(authorization=f"Bearer {protected.issuer.sign(aud=AUDIENCE)}")
         assert response.status == 503
         assert "/jwks" not in protected.issuer.paths
+
+
+async def test_an_issuer_with_a_public_name_may_be_in_the_local_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = issue_trusted(tmp_path, monkeypatch, "login.example.com")
+    resolve_to_loopback(monkeypatch)
+    async with run_protected(tls=tls, issuer_host="login.example.com") as protected:
+        assert await protected.whoami(protected.issuer.sign(aud=AUDIENCE)) == "alice mcp"
+        assert "/jwks" in protected.issuer.paths
 
 
 async def test_a_public_issuer_cannot_name_an_address_of_this_machine() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus
 
@@ -14,7 +14,7 @@ from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import ClientRegistration
 from hubbub.oauth.client.dpop import DpopKey
 from hubbub.oauth.documents import DocumentClient, DocumentResponse
-from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused
+from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused, mask_values
 from hubbub.oauth.metadata import parse_document, show_url
 from hubbub.security.jose import JwtSigningKey, new_token_id
 
@@ -90,31 +90,33 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     async def _post(self, url: str, form: Mapping[str, str | None]) -> DocumentResponse:
         fields = {name: value for name, value in form.items() if value}
-        response, error, sent = await self._post_once(url, fields)
+        response, error = await self._post_once(url, fields)
         if error.error == "use_dpop_nonce" and response.dpop_nonce and self.dpop is not None:
             # The request was refused before the code or refresh token in it was used, so it can be sent again.
-            response, error, sent = await self._post_once(url, fields)
+            response, error = await self._post_once(url, fields)
         if response.is_success:
             return response
         if response.status >= _SERVER_ERROR or response.status == _TOO_MANY_REQUESTS:
             raise OAuthError(f"{show_url(url)} answered with status {response.status}; try again later")
-        description = mask_sent(error.error_description, sent)
-        raise TokenRequestRefused(show_url(self.issuer), error.error or f"status {response.status}", description)
+        code = error.error or f"status {response.status}"
+        raise TokenRequestRefused(show_url(self.issuer), code, error.error_description)
 
-    async def _post_once(
-        self, url: str, fields: Mapping[str, str]
-    ) -> tuple[DocumentResponse, _ErrorResponse, list[str]]:
-        """Send a request; return also what was sent, which must not be shown."""
+    async def _post_once(self, url: str, fields: Mapping[str, str]) -> tuple[DocumentResponse, _ErrorResponse]:
         headers, all_fields = self._authenticate(fields)
         if self.dpop is not None:
             headers["DPoP"] = self.dpop.make_proof("POST", url)
         response = await self.documents.post_form(url, all_fields, headers=headers)
         if self.dpop is not None and response.dpop_nonce:
             self.dpop.nonce = response.dpop_nonce
-        sent = [*all_fields.values(), *headers.values()]
-        if self.registration.client_secret:
-            sent.append(self.registration.client_secret)
-        return response, _ErrorResponse() if response.is_success else _parse_error(response), sent
+        if response.is_success:
+            return response, _ErrorResponse()
+        error = _parse_error(response)
+        sent = [
+            *all_fields.values(),
+            *(value.removeprefix("Basic ") for value in headers.values()),
+            self.registration.client_secret or "",
+        ]
+        return response, _ErrorResponse(mask_values(error.error, sent), mask_values(error.error_description, sent))
 
     def _authenticate(self, fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return headers and form with the authentication of the client."""
@@ -169,11 +171,3 @@ def _parse_error(response: DocumentResponse) -> _ErrorResponse:
         return parse_document(response.body, _ErrorResponse, "")
     except MetadataError:
         return _ErrorResponse()
-
-
-def mask_sent(text: str, values: Iterable[str]) -> str:
-    """Hide what was sent, in case the server repeats it."""
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= limits.MASKED_CHARACTERS:
-            text = text.replace(value, "***")
-    return text

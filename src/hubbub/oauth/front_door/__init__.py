@@ -6,7 +6,8 @@
     grants.py          token and revocation requests, with authlib's grants; the only module here that imports it
     clients.py         clients and their redirect URIs; client_directory.py finds them, client_documents.py fetches some
     provider.py        the identity provider at which people log in; provider_logins.py checks them there again
-    store.py           codes, grants (records.py), consents, registrations and signing keys in the SQL store (tables)
+    store.py           codes, grants (records.py), consents and revocations in the SQL store (tables), which also has
+                       registrations and signing keys
     access_tokens.py   signs access tokens, with the keys of signing_keys.py, and verifies them
     pages.py           the login, consent and error pages; web.py parses requests and sends responses
     attempt_limiter.py limits attempts for each network address

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
-from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.key_logins import KeyLogins
 from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
 from hubbub.oauth.front_door.provider import Provider
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
@@ -28,6 +29,7 @@ from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Us
 from hubbub.oauth.front_door.web import (
     BadParameters,
     BrowserCookie,
+    PageError,
     Parameters,
     add_parameters,
     first,
@@ -38,7 +40,6 @@ from hubbub.oauth.front_door.web import (
     respond_page,
 )
 from hubbub.ports import HttpExchange, Sealer
-from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE, is_scope
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
@@ -55,23 +56,12 @@ _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
 _EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
+_REVOKED: Final = "Your access was revoked after this login began. Go back to the app and log in again."
+_ANSWERED: Final = "You have answered this page before. Go back to the app; if it is not connected, log in again."
 _UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this server for a new one."
 
 S = TypeVar("S")
 logger = logging.getLogger("hubbub.oauth")
-
-
-class PageError(HubbubError):
-    """A login cannot continue; the message is shown to the person at the browser."""
-
-    def __init__(
-        self, message: str, *, title: str = "This login cannot continue", status: int = 400, return_url: str = ""
-    ) -> None:
-        """`return_url`: where the person can return to the app."""
-        super().__init__(message)
-        self.title = title
-        self.status = status
-        self.return_url = return_url
 
 
 class AuthorizationFlow:
@@ -86,7 +76,7 @@ class AuthorizationFlow:
         sealer: Sealer,
         provider: Provider | None,
         provider_logins: ProviderLogins | None,
-        identify_key: Callable[[bytes], Principal | None] | None,
+        key_logins: KeyLogins,
         has_tenants: bool,
         clock: Callable[[], float],
     ) -> None:
@@ -96,7 +86,7 @@ class AuthorizationFlow:
         self._sealer = sealer
         self._provider = provider
         self._provider_logins = provider_logins
-        self._identify_key = identify_key
+        self._key_logins = key_logins
         self._has_tenants = has_tenants
         self._clock = clock
         self._browser = BrowserCookie(config.issuer)
@@ -144,9 +134,17 @@ class AuthorizationFlow:
             client = await self._clients.find(client_id, exchange.client)
         except StoreFailed:
             raise
-        except OAuthError as error:
+        except MetadataError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
             raise PageError(f"This server could not identify the app: {error.message}.") from None
+        except OAuthError as error:
+            # The page does not say why: it would tell which names and addresses exist in the network of this server.
+            logger.info("oauth_client_unknown", extra={"reason": error.message})
+            raise PageError(
+                "This server could not identify the app: its document (client_id) cannot be fetched at the moment. Try "
+                "again later.",
+                status=503,
+            ) from None
         if client is None:
             raise PageError(
                 "This server does not know the app (client_id): it has not registered, or its registration has "
@@ -185,12 +183,21 @@ class AuthorizationFlow:
         """
         await self._start_login(exchange, None, return_to)
 
-    def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
-        """Return the person who logged in with this browser; None: not logged in."""
+    async def read_person(self, exchange: HttpExchange, sealed: str) -> User | None:
+        """Return the person who logged in with this browser; None: not logged in.
+
+        Raises: StoreFailed.
+        """
+        from hubbub.oauth.front_door import store
+
         try:
-            return self._open(exchange, _PERSON, sealed, PersonState).user
+            user = self._open(exchange, _PERSON, sealed, PersonState).user
         except PageError:
             return None
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        if self._key_logins.check_user(user) is None:
+            return None
+        return None if await self._database().read(lambda c: store.is_revoked(c, user)) else user
 
     async def _start_login(self, exchange: HttpExchange, request: ClientRequest | None, return_to: str = "") -> None:
         cookie, headers = self._browser.read_or_make(exchange)
@@ -234,6 +241,7 @@ class AuthorizationFlow:
 
     async def _continue_login(self, exchange: HttpExchange, login: LoginState, user: User) -> None:
         """Continue after the login: with the consent, or with the page that needed the person's identity."""
+        user = msgspec.structs.replace(user, logged_in_at=self._clock())
         if login.request is not None:
             await self._ask_for_consent(exchange, login.request, user)
             return
@@ -273,7 +281,7 @@ class AuthorizationFlow:
         headers: HeaderList = ()
         if exchange.method == "POST":
             wait_s = self._wrong_keys.wait_s(exchange.client)
-            user = None if wait_s else self._find_user(first(parameters, "key").strip())
+            user = None if wait_s else self._key_logins.find_user(first(parameters, "key").strip())
             if user is not None:
                 await self._continue_login(exchange, login, user)
                 return
@@ -299,13 +307,6 @@ class AuthorizationFlow:
         target = "" if request is None else request.redirect_uri
         await respond_page(exchange, page, status=status, form_target=target, headers=headers)
 
-    def _find_user(self, key: str) -> User | None:
-        principal = None if self._identify_key is None else self._identify_key(key.encode("utf-8", "replace"))
-        if principal is None:
-            return None
-        name = principal.user if self._has_tenants else principal.name
-        return User(name=name, tenant=principal.tenant, scopes=principal.scopes, key=principal.name)
-
     # -- the consent -----------------------------------------------------------------
 
     async def _ask_for_consent(self, exchange: HttpExchange, request: ClientRequest, user: User) -> None:
@@ -314,12 +315,14 @@ class AuthorizationFlow:
 
         client = await self._find_client(request.client_id, exchange)
         scopes = self._choose_scopes(request, user)
-        state = ConsentState(request, hash_browser_cookie(self._browser.read(exchange)), user, scopes)
+        state = ConsentState(
+            request, hash_browser_cookie(self._browser.read(exchange)), user, scopes, secrets.token_urlsafe(16)
+        )
         authorization, target = self._authorization(state, client), redirect_target(request.redirect_uri)
         if not request.requires_consent and client.may_skip_consent(request.redirect_uri):
             now = self._clock()
             if await self._database().read(lambda c: store.has_consent(c, authorization, target, now)):
-                await self._issue_code(exchange, state, client, is_new=False)
+                await self._issue_code(exchange, state, client, answers_page=False)
                 return
         sealed = self._sealer.seal(_CONSENT, msgspec.to_builtins(state), lifetime_s=limits.LOGIN_S)
         await redirect(exchange, add_parameters(self._config.url(CONSENT_PATH), {"state": sealed}))
@@ -341,6 +344,8 @@ class AuthorizationFlow:
         await self._serve(exchange, self._show_consent)
 
     async def _show_consent(self, exchange: HttpExchange) -> None:
+        from hubbub.oauth.front_door import store
+
         try:
             sealed = first(read_query(exchange), "state")
         except BadParameters:
@@ -348,6 +353,8 @@ class AuthorizationFlow:
         state = self._open(exchange, _CONSENT, sealed, ConsentState)
         request = state.request
         client = await self._find_client(request.client_id, exchange)
+        if await self._database().read(lambda c: store.is_revoked(c, state.user, client.client_id)):
+            raise PageError(_REVOKED)
         view = pages.ConsentView(
             server_name=self._config.server_name,
             client_name=client.name,
@@ -370,6 +377,8 @@ class AuthorizationFlow:
         await self._serve(exchange, self._decide)
 
     async def _decide(self, exchange: HttpExchange) -> None:
+        from hubbub.oauth.front_door import store
+
         try:
             form = await read_form(exchange)
         except BadParameters as error:
@@ -377,15 +386,23 @@ class AuthorizationFlow:
         state = self._open(exchange, _CONSENT, first(form, "state"), ConsentState)
         request = state.request
         if first(form, "decision") != "allow":
+            now = self._clock()
+            if not await self._database().write(lambda c: store.answer_consent(c, state.id, "", now)):
+                raise PageError(_ANSWERED)
             description = "The user denied the request."
             await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
             return
-        await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), is_new=True)
+        await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), answers_page=True)
 
-    async def _issue_code(self, exchange: HttpExchange, state: ConsentState, client: Client, *, is_new: bool) -> None:
+    async def _issue_code(
+        self, exchange: HttpExchange, state: ConsentState, client: Client, *, answers_page: bool
+    ) -> None:
         from hubbub.oauth.front_door import store
 
         request, now = state.request, self._clock()
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        if self._key_logins.check_user(state.user) is None:
+            raise PageError(_REVOKED)
         authorization = self._authorization(state, client)
         code = AuthorizationCode(
             authorization=authorization,
@@ -394,11 +411,16 @@ class AuthorizationFlow:
             dpop_jkt=request.dpop_jkt,
         )
         text = secrets.token_urlsafe(32)
+        code_hash = hash_secret(text).hex()
 
         def save(connection: Any) -> None:
-            if is_new:
+            if store.is_revoked(connection, state.user, client.client_id):
+                raise PageError(_REVOKED)
+            if answers_page:
+                if not store.answer_consent(connection, state.id, code_hash, now):
+                    raise PageError(_ANSWERED)
                 store.save_consent(connection, authorization, redirect_target(request.redirect_uri), now)
-            store.save_code(connection, hash_secret(text).hex(), code, now)
+            store.save_code(connection, code_hash, code, now)
 
         await self._database().write(save)
         logger.info(
@@ -407,7 +429,7 @@ class AuthorizationFlow:
                 "client": client.client_id,
                 "user": state.user.name,
                 "tenant": state.user.tenant,
-                "is_new_consent": is_new,
+                "is_new_consent": answers_page,
             },
         )
         answer = {"code": text, **({} if request.state is None else {"state": request.state})}

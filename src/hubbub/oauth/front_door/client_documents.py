@@ -7,23 +7,34 @@ redirects, within limits of size and time, and cached.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from hubbub.net.egress import ANY_ADDRESS, PUBLIC, EgressPolicy, normalize_host
+from hubbub.net.egress import ANY_ADDRESS, PUBLIC, normalize_host
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.documents import DocumentClient
-from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.documents import DocumentClient, is_allowed_with_port
+from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.clients import Client, display_name, parse_metadata
 from hubbub.oauth.metadata import show_url
 from hubbub.security.rates import Rate
 
-_HTTPS_PORT: Final = 443
+_TEMPORARY: Final = frozenset((408, 425, 429))
+_SERVER_ERROR: Final = 500
+
+logger = logging.getLogger("hubbub.oauth")
+
+
+class _Document(NamedTuple):
+    client: Client
+    fetched_at: float
+    fetch_at: float
+    """When it is fetched again."""
 
 
 class ClientDocuments:
@@ -35,43 +46,64 @@ class ClientDocuments:
         """`rules` are read for each fetch, because they may change while the server runs."""
         self._rules = rules
         self._clock = clock
-        self._clients: OrderedDict[str, tuple[Client, float]] = OrderedDict()
+        self._documents: OrderedDict[str, _Document] = OrderedDict()
         self._attempts = AttemptLimiter(Rate(limits.CLIENT_DOCUMENTS_PER_MINUTE, 60, "minute"), clock)
         self._fetching = 0
 
     async def find(self, client_id: str, address: str) -> Client:
         """Return the client that a document describes. `address`: the network address of the requester.
 
-        Raises: OAuthError, if it cannot be fetched or used.
+        While the document cannot be fetched again, the last one is used for a day.
+
+        Raises:
+            ServerUnavailable: it cannot be fetched at the moment.
+            OAuthError: it cannot be used.
         """
-        known = self._clients.get(client_id)
-        if known is not None and self._clock() - known[1] < limits.CLIENT_DOCUMENT_TTL_S:
-            self._clients.move_to_end(client_id)
-            return known[0]
+        known, now = self._documents.get(client_id), self._clock()
+        if known is None or now >= known.fetch_at:
+            try:
+                client = await self._fetch_for(client_id, address)
+            except ServerUnavailable as error:
+                if known is None or now - known.fetched_at >= limits.CLIENT_DOCUMENT_STALE_S:
+                    raise
+                logger.warning(
+                    "oauth_client_document_not_refreshed", extra={"client": client_id, "reason": error.message}
+                )
+                known = known._replace(fetch_at=now + limits.CLIENT_DOCUMENT_RETRY_S)
+            except OAuthError:
+                self._documents.pop(client_id, None)
+                raise
+            else:
+                known = _Document(client, now, now + limits.CLIENT_DOCUMENT_TTL_S)
+            self._documents[client_id] = known
+        self._documents.move_to_end(client_id)
+        if len(self._documents) > limits.CLIENT_DOCUMENTS:
+            self._documents.popitem(last=False)
+        return known.client
+
+    async def _fetch_for(self, client_id: str, address: str) -> Client:
         host = check_client_url(client_id)
         if wait_s := self._attempts.wait_s(address):
-            raise OAuthError(f"Too many client documents were requested; try again in {wait_s} s")
+            raise ServerUnavailable("Too many client documents were requested", wait_s)
         self._attempts.add(address)
-        client = await self._fetch(client_id, host)
-        self._clients[client_id] = client, self._clock()
-        self._clients.move_to_end(client_id)
-        if len(self._clients) > limits.CLIENT_DOCUMENTS:
-            self._clients.popitem(last=False)
-        return client
+        return await self._fetch(client_id, host)
 
     async def _fetch(self, url: str, host: str) -> Client:
         if self._fetching >= limits.CLIENT_DOCUMENT_FETCHES:
-            raise OAuthError("Too many client documents are being fetched; try again in a moment")
+            raise ServerUnavailable("Too many client documents are being fetched")
         self._fetching += 1
         try:
             async with asyncio.timeout(limits.CLIENT_DOCUMENT_TIMEOUT_S):
                 rules = self._rules()
-                response = await DocumentClient(_choose_policy(url, rules), rules).get(url)
+                policy = ANY_ADDRESS if is_allowed_with_port(url, rules) else PUBLIC
+                response = await DocumentClient(policy, rules).get(url)
         except TimeoutError:
             seconds = limits.CLIENT_DOCUMENT_TIMEOUT_S
-            raise OAuthError(f"{show_url(url)} did not answer within {seconds:g} s; try again") from None
+            raise ServerUnavailable(f"{show_url(url)} did not answer within {seconds:g} s") from None
         finally:
             self._fetching -= 1
+        if response.status in _TEMPORARY or response.status >= _SERVER_ERROR:
+            raise ServerUnavailable(f"{show_url(url)} answered with status {response.status}")
         if response.status != 200:
             raise MetadataError(f"{show_url(url)} answered with status {response.status}, not with a client document")
         if len(response.body) > limits.CLIENT_DOCUMENT_BYTES:
@@ -87,15 +119,6 @@ class ClientDocuments:
             redirect_uris=metadata.redirect_uris,
             verified_host=host,
         )
-
-
-def _choose_policy(url: str, rules: EgressRules) -> EgressPolicy:
-    parts = urlsplit(url)
-    host, port = normalize_host(parts.hostname or ""), parts.port or _HTTPS_PORT
-    rules_for_hosts = (
-        entry for entry in rules.allow or () if entry.port is not None and not entry.host.startswith(".")
-    )
-    return ANY_ADDRESS if any(entry.matches(host, port, is_tls=True) for entry in rules_for_hosts) else PUBLIC
 
 
 def check_client_url(url: str) -> str:

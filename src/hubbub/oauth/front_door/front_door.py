@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import urlsplit
+
+import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, MessageTooLarge, PackUnavailable, StoreFailed
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
-from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof, VerifiedProof
+from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
+from hubbub.oauth.front_door.client_authentication import SecretGuessLimiter, read_client_credentials
 from hubbub.oauth.front_door.client_directory import ClientDirectory, ConfiguredClient, TooManyClients
 from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.key_logins import KeyLogins
 from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
-from hubbub.oauth.front_door.provider_logins import ProviderLogins, ProviderUnavailable
+from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Grant
 from hubbub.oauth.front_door.signing_keys import SigningKeys
 from hubbub.oauth.front_door.web import (
@@ -37,9 +40,14 @@ from hubbub.oauth.front_door.web import (
     respond_json,
     serve_style,
 )
-from hubbub.oauth.metadata import SERVER_METADATA_PATH, AuthorizationServerMetadata, insert_path
+from hubbub.oauth.metadata import (
+    OPENID_CONFIGURATION_PATH,
+    SERVER_METADATA_PATH,
+    AuthorizationServerMetadata,
+    insert_path,
+)
 from hubbub.ports import HttpExchange, Sealer
-from hubbub.protocol.calls import Principal
+from hubbub.security.api_keys import ApiKeys
 from hubbub.security.rates import Rate
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.verified_tokens import MatchAudience
@@ -47,7 +55,7 @@ from hubbub.security.verified_tokens import MatchAudience
 if TYPE_CHECKING:
     from hubbub.oauth.front_door.grants import TokenContext, TokenResponse
     from hubbub.oauth.front_door.store import GrantInfo
-    from hubbub.store.sql import Connection, Database
+    from hubbub.store.sql import Database
 
 AUTHORIZE_PATH: Final = "/oauth/authorize"
 TOKEN_PATH: Final = "/oauth/token"
@@ -55,7 +63,10 @@ REGISTER_PATH: Final = "/oauth/register"
 REVOKE_PATH: Final = "/oauth/revoke"
 JWKS_PATH: Final = "/oauth/jwks"
 _CACHED: Final = ((b"cache-control", b"public, max-age=300"),)
+_BASIC_CHALLENGE: Final = ((b"cache-control", b"no-store"), (b"www-authenticate", b'Basic realm="client"'))
 _HOUR_S: Final = 3600
+_ID_TOKEN_ALGORITHM: Final = "ES256"
+_OK: Final = 200
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
 logger = logging.getLogger("hubbub.oauth")
@@ -73,16 +84,14 @@ class FrontDoor:
         *,
         sealer: Sealer,
         identity: TenantIdentity | None = None,
-        identify_key: Callable[[bytes], Principal | None] | None = None,
-        is_key_valid: Callable[[str], bool] = lambda principal: False,
-        key_generation: Callable[[], int] = lambda: 0,
+        api_keys: ApiKeys | None = None,
         read_secret: ReadSecret = no_secret,
         clients: Iterable[ConfiguredClient] = (),
         match_audience: MatchAudience = lambda audience: None,
         rules: Callable[[], EgressRules] = lambda: NO_RULES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`identify_key` and `is_key_valid` are those of the API keys, with which people log in without a provider."""
+        """`api_keys`: the keys with which people log in, without a provider."""
         try:
             from hubbub.store.sql import read_url
         except ImportError as error:
@@ -94,14 +103,14 @@ class FrontDoor:
         self._url = read_url(config.database)
         self._clock = clock
         self._open_database: Database | None = None
+        self._key_logins = KeyLogins(api_keys, has_tenants=identity is not None)
         self._keys = SigningKeys(self._database, sealer, clock)
         self.tokens = LocalTokenVerifier(
             config.issuer,
             self._keys,
             identity=identity,
             match_audience=match_audience,
-            is_key_valid=is_key_valid,
-            key_generation=key_generation,
+            key_logins=self._key_logins,
             clock=clock,
         )
         """Verifies the access tokens of this server."""
@@ -122,6 +131,7 @@ class FrontDoor:
             self._provider_logins = ProviderLogins(
                 config, provider, database=self._database, sealer=sealer, clock=clock
             )
+        self._secret_guesses = SecretGuessLimiter(clock)
         self._flow = AuthorizationFlow(
             config,
             clients=self._clients,
@@ -129,7 +139,7 @@ class FrontDoor:
             sealer=sealer,
             provider=provider,
             provider_logins=self._provider_logins,
-            identify_key=identify_key,
+            key_logins=self._key_logins,
             has_tenants=identity is not None,
             clock=clock,
         )
@@ -137,7 +147,7 @@ class FrontDoor:
         self.pages: Mapping[str, Mapping[str, Handler]] = self._page_routes(provider is not None)
         """The routes for browsers, by path and method."""
         self.endpoints: Mapping[str, Mapping[str, Handler]] = {
-            urlsplit(insert_path(config.issuer, SERVER_METADATA_PATH)).path: {"GET": self._serve_metadata},
+            **self._metadata_routes(),
             TOKEN_PATH: {"POST": self._serve_token},
             REGISTER_PATH: {"POST": self._serve_registration},
             REVOKE_PATH: {"POST": self._serve_revocation},
@@ -149,9 +159,12 @@ class FrontDoor:
         """Have the person in front of the browser log in; see `AuthorizationFlow`."""
         await self._flow.start_person_login(exchange, return_to)
 
-    def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
-        """Return the tenant and the name of the person who logged in with this browser; None: not logged in."""
-        user = self._flow.read_person(exchange, sealed)
+    async def read_person(self, exchange: HttpExchange, sealed: str) -> tuple[str, str] | None:
+        """Return the tenant and the name of the person who logged in with this browser; None: not logged in.
+
+        Raises: StoreFailed.
+        """
+        user = await self._flow.read_person(exchange, sealed)
         return None if user is None else (user.tenant, user.name)
 
     def _page_routes(self, has_provider: bool) -> dict[str, dict[str, Handler]]:
@@ -165,6 +178,24 @@ class FrontDoor:
             pages.STYLE_PATH: {"GET": serve_style},
             **login,
         }
+
+    def _metadata_routes(self) -> dict[str, dict[str, Handler]]:
+        """The routes of the metadata, at each well-known path at which clients look.
+
+        If the public URL has a path, a proxy removes it: clients that look at `PATH/.well-known/…` reach the root.
+        """
+        # Not an OpenID provider, but clients require these members of such a document.
+        openid = msgspec.structs.replace(
+            self._metadata,
+            subject_types_supported=("public",),
+            id_token_signing_alg_values_supported=(_ID_TOKEN_ALGORITHM,),
+        )
+        routes: dict[str, dict[str, Handler]] = {}
+        for well_known, metadata in ((SERVER_METADATA_PATH, self._metadata), (OPENID_CONFIGURATION_PATH, openid)):
+            handler = partial(_serve_document, msgspec.json.encode(metadata))
+            for path in (well_known, urlsplit(insert_path(self._config.issuer, well_known)).path):
+                routes[path] = {"GET": handler}
+        return routes
 
     def _make_metadata(self) -> AuthorizationServerMetadata:
         url = self._config.url
@@ -198,11 +229,13 @@ class FrontDoor:
     async def running(self) -> AsyncIterator[None]:
         """Keep the store open while the block runs.
 
-        Raises: StoreFailed.
+        Raises: SettingsError, if the store belongs to another server; StoreFailed.
         """
+        from hubbub.oauth.front_door.owner import claim_database
         from hubbub.oauth.front_door.tables import SCHEMA
         from hubbub.store.sql import open_database
 
+        await claim_database(self._config.database, self._config.issuer)
         self._open_database = await open_database(self._url, SCHEMA)
         task: asyncio.Task[None] | None = None
         try:
@@ -218,11 +251,15 @@ class FrontDoor:
             await database.close()
 
     async def _watch(self) -> None:
-        """Read which grants other processes ended, and delete what has expired."""
+        """Read which grants other processes ended, and delete what has expired or depends on a key that has ended."""
         waited_s = limits.SWEEP_S
+        swept_keys = seen_keys = self._key_logins.generation
         while True:
             try:
-                if waited_s >= limits.SWEEP_S:
+                # A file that is being written by hand may lack keys for a moment, so a change is used one turn later.
+                previous_keys, seen_keys = seen_keys, self._key_logins.generation
+                if waited_s >= limits.SWEEP_S or swept_keys != seen_keys == previous_keys:
+                    swept_keys = seen_keys
                     await self.sweep()
                     waited_s = 0.0
                 await self.refresh_ended()
@@ -242,49 +279,44 @@ class FrontDoor:
         self.tokens.set_ended(await self._database().read(lambda connection: store.ended_grant_ids(connection, now)))
 
     async def sweep(self) -> None:
-        """Delete what has expired.
+        """Delete what has expired, and end the grants of keys that have ended.
 
         Raises: StoreFailed.
         """
         from hubbub.oauth.front_door import store
 
-        now = self._clock()
-        await self._database().write(lambda connection: store.sweep(connection, now))
+        now, _ = self._clock(), self._key_logins.generation
+        check = self._key_logins.check
+        self.tokens.add_ended(await self._database().write(lambda c: store.sweep(c, check, now)))
 
     # -- administration --------------------------------------------------------------
 
     async def list_grants(self, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
-        """Return the grants of a tenant or a user; None stands for all.
+        """Return the grants of a tenant or a user that have not ended; None stands for all.
 
         Raises: StoreFailed.
         """
         from hubbub.oauth.front_door import store
 
-        return await self._database().read(lambda connection: store.list_grants(connection, tenant, user))
+        found = await self._database().read(lambda connection: store.list_grants(connection, tenant, user))
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        return [grant for grant in found if self._key_logins.check(grant.key, grant.tenant, grant.user) is not None]
 
     async def revoke(self, tenant: str | None = None, user: str | None = None, client_id: str | None = None) -> int:
         """End the grants of a tenant, a user or a client, and ask for consent again; return how many ended.
+
+        Codes, and logins that have not reached the consent, end too. None stands for all.
 
         Raises: StoreFailed.
         """
         from hubbub.oauth.front_door import store
 
         now = self._clock()
-
-        def end(connection: Connection) -> list[str]:
-            store.forget_consents(connection, tenant, user, client_id)
-            found = store.list_grants(connection, tenant, user)
-            grant_ids = [grant.grant_id for grant in found if client_id is None or grant.client_id == client_id]
-            return store.end_grants(connection, grant_ids, now)
-
-        ended = await self._database().write(end)
+        ended = await self._database().write(lambda c: store.revoke(c, tenant, user, client_id, now))
         self.tokens.add_ended(ended)
         return len(ended)
 
     # -- endpoints for clients -------------------------------------------------------
-
-    async def _serve_metadata(self, exchange: HttpExchange) -> None:
-        await respond_json(exchange, 200, self._metadata, _CACHED)
 
     async def _serve_keys(self, exchange: HttpExchange) -> None:
         await respond_json(exchange, 200, self._keys.jwks(), _CACHED)
@@ -314,16 +346,32 @@ class FrontDoor:
     async def _serve_token(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door.grants import answer_token_request
 
-        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
-            return await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+        async def answer(form: Parameters, headers: Mapping[str, str], client: Client | None) -> TokenResponse:
+            proof = self._verify_proof(exchange) if client is not None else None
+            if (
+                self._provider_logins is not None
+                and first(form, "grant_type") == "refresh_token"
+                and client is not None
+            ):
+                ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
+                self.tokens.add_ended(ended)
+            make = await self._prepare(client, "" if proof is None else proof.key_thumbprint)
+            response = await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+            if proof is not None and response.status == _OK:
+                # Proofs of refused requests are not remembered, because any client can send these. Two requests at
+                # the same time could use one proof, but each needs a code or refresh token of its own.
+                with suppress(InvalidProof):
+                    self._proofs.remember(proof)
+            return response
 
         await self._serve_form(exchange, answer)
 
     async def _serve_revocation(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door.grants import answer_revocation_request
 
-        async def answer(form: Parameters, headers: Mapping[str, str], make: MakeContext) -> TokenResponse:
+        async def answer(form: Parameters, headers: Mapping[str, str], client: Client | None) -> TokenResponse:
             grant_id = await self.tokens.find_grant_id(first(form, "token").encode("utf-8", "replace"))
+            make = await self._prepare(client)
             return await self._database().write(lambda c: answer_revocation_request(make(c), form, headers, grant_id))
 
         await self._serve_form(exchange, answer)
@@ -332,19 +380,13 @@ class FrontDoor:
         """Serve an endpoint for authenticated clients."""
         try:
             form = await read_form(exchange)
-            headers = _client_headers(exchange)
-            jkt = self._check_proof(exchange)
-            client_id = first(form, "client_id") or _basic_user(headers)
-            client = await self._clients.find(client_id, exchange.client)
-            if (
-                self._provider_logins is not None
-                and first(form, "grant_type") == "refresh_token"
-                and client is not None
-            ):
-                ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
-                self.tokens.add_ended(ended)
-            make = await self._prepare(client, jkt)
-            response = await answer(form, headers, make)
+            credentials = read_client_credentials(exchange, form)
+            client = await self._clients.find(credentials.client_id, exchange.client)
+            wait_s = self._secret_guesses.check(client, credentials.secret, exchange.client)
+            if wait_s:
+                await _respond_later(exchange, "Too many wrong client secrets", wait_s)
+                return
+            response = await answer(form, credentials.headers, client)
             self.tokens.add_ended(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
             fields = tuple(field for field in fields if field[0] != b"content-type")
@@ -355,28 +397,29 @@ class FrontDoor:
             raise
         except InvalidProof as error:
             await respond_error(exchange, "invalid_dpop_proof", error.message)
-        except ProviderUnavailable as error:
-            await respond_error(exchange, "temporarily_unavailable", error.message, 503)
+        except ServerUnavailable as error:
+            await _respond_later(exchange, error.message, error.retry_after_s, 503)
         except OAuthError as error:
-            await respond_error(exchange, "invalid_client", error.message, 401)
+            body = {"error": "invalid_client", "error_description": error.message}
+            await respond_json(exchange, 401, body, _BASIC_CHALLENGE)
         except HubbubError as error:
             await self._respond_to_failure(exchange, error)
 
-    def _check_proof(self, exchange: HttpExchange) -> str:
-        """Return the thumbprint of the client's key; empty if it sent no proof.
+    def _verify_proof(self, exchange: HttpExchange) -> VerifiedProof | None:
+        """Verify the DPoP proof of a request; None if it has none.
 
         Raises: InvalidProof.
         """
         proof = exchange.headers.raw(b"dpop")
         if proof is None or not self._config.dpop:
-            return ""
-        return self._proofs.check(proof, method=exchange.method, url=self._config.url(exchange.path))
+            return None
+        return self._proofs.verify(proof, method=exchange.method, url=self._config.url(exchange.path))
 
-    async def _prepare(self, client: Client | None, jkt: str) -> MakeContext:
+    async def _prepare(self, client: Client | None, jkt: str = "") -> MakeContext:
         from hubbub.oauth.front_door.grants import TokenContext
 
         kid, key = await self._keys.current()
-        now = self._clock()
+        now, _ = self._clock(), self._key_logins.generation
 
         def sign(grant: Grant, scopes: tuple[str, ...]) -> str:
             return sign_access_token(kid, key, self._config.issuer, grant, scopes, now)
@@ -388,6 +431,7 @@ class FrontDoor:
             connection=connection,
             find_client=find,
             sign=sign,
+            check_login=self._key_logins.check_user,
             lifetime_s=limits.ACCESS_TOKEN_S,
             now=now,
             jkt=jkt,
@@ -403,26 +447,13 @@ class FrontDoor:
 
 
 MakeContext = Callable[[Any], "TokenContext"]
-Answer = Callable[[Parameters, Mapping[str, str], MakeContext], Awaitable["TokenResponse"]]
+Answer = Callable[[Parameters, Mapping[str, str], Client | None], Awaitable["TokenResponse"]]
 
 
-async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int) -> None:
+async def _serve_document(document: bytes, exchange: HttpExchange) -> None:
+    await exchange.respond(200, document, _CACHED)
+
+
+async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int, status: int = 429) -> None:
     body = {"error": "temporarily_unavailable", "error_description": f"{reason}; try again in {wait_s} s"}
-    await respond_json(exchange, 429, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
-
-
-def _client_headers(exchange: HttpExchange) -> dict[str, str]:
-    """Return the headers by which a client authenticates."""
-    value = exchange.headers.get(b"authorization")
-    return {} if value is None else {"Authorization": value}
-
-
-def _basic_user(headers: Mapping[str, str]) -> str:
-    """Return the client id of HTTP Basic authentication; empty if there is none."""
-    kind, _, value = headers.get("Authorization", "").partition(" ")
-    if kind.lower() != "basic":
-        return ""
-    try:
-        return unquote_plus(base64.b64decode(value.strip(), validate=True).decode().partition(":")[0])
-    except (binascii.Error, ValueError):
-        return ""
+    await respond_json(exchange, status, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))

@@ -6,6 +6,7 @@ the person can be checked again (`provider_logins.py`).
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -20,8 +21,15 @@ import msgspec
 from hubbub import bounds
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_issuer_urls
-from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused
+from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_named_url
+from hubbub.oauth.errors import (
+    AuthorizationFailed,
+    MetadataError,
+    OAuthError,
+    ServerUnavailable,
+    TokenRequestRefused,
+    mask_values,
+)
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.config import ProviderConfig
 from hubbub.oauth.front_door.records import User
@@ -36,12 +44,14 @@ from hubbub.protocol.calls import ANONYMOUS
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, verify_with_keys
 from hubbub.security.jwks import FetchedKeys, KeysUnavailable
-from hubbub.security.tenant_identity import TenantIdentity
-from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes
+from hubbub.security.tenant_identity import TenantIdentity, is_user_name
+from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes, read_time
 from hubbub.settings.secret import Secret
 
 _OFFLINE_ACCESS: Final = "offline_access"
 _LOGIN_ENDED: Final = frozenset(("invalid_grant", "interaction_required", "login_required", "consent_required"))
+_OK: Final = 200
+_SERVER_ERROR: Final = 500
 _ID_TOKEN_TYPES: Final = frozenset(("jwt",))
 
 ReadSecret = Callable[[], Awaitable[Secret | None]]
@@ -97,7 +107,8 @@ class Provider:
         self._read_secret = read_secret
         self._clock = clock
         self._metadata: AuthorizationServerMetadata | None = None
-        self._metadata_at = float("-inf")
+        self._discover_at = float("-inf")
+        self._discovery: asyncio.Task[AuthorizationServerMetadata] | None = None
         self._keys: FetchedKeys | None = None
 
     @property
@@ -206,24 +217,45 @@ class Provider:
     # -- discovery -----------------------------------------------------------------
 
     async def _discover(self) -> AuthorizationServerMetadata:
-        age_s = self._clock() - self._metadata_at
-        if self._metadata is not None and age_s < limits.PROVIDER_METADATA_TTL_S:
+        """Return the metadata. Known ones are returned at once, and fetched again in the background.
+
+        Raises: OAuthError.
+        """
+        if self._discovery is None and self._clock() >= self._discover_at:
+            self._discovery = asyncio.create_task(self._refresh_metadata(), name="oauth provider")
+            self._discovery.add_done_callback(self._on_discovered)
+        if self._metadata is not None:
             return self._metadata
-        url = append_path(self._config.issuer, OPENID_CONFIGURATION_PATH)
+        assert self._discovery is not None
+        # Shielded: cancelling one login must not cancel the request that others wait for.
+        return await asyncio.shield(self._discovery)
+
+    def _on_discovered(self, task: asyncio.Task[AuthorizationServerMetadata]) -> None:
+        self._discovery = None
+        if not task.cancelled():
+            task.exception()  # marks it as retrieved: asyncio would warn if no login waits for it
+
+    async def _refresh_metadata(self) -> AuthorizationServerMetadata:
         try:
-            response = await DocumentClient(ANY_ADDRESS, self._rules()).get(url)
-            if response.status != 200:
-                raise OAuthError(f"The identity provider {self.name} answered with status {response.status}")
-            metadata = parse_document(response.body, AuthorizationServerMetadata, url)
-            self._check(metadata)
+            metadata = await self._fetch_metadata()
         except OAuthError as error:
             if self._metadata is None:
                 raise
             logger.warning("oauth_provider_not_refreshed", extra={"issuer": self._config.issuer, "reason": str(error)})
+            self._discover_at = self._clock() + limits.PROVIDER_METADATA_RETRY_S
             return self._metadata
         if self._keys is None or self._metadata is None or metadata.jwks_uri != self._metadata.jwks_uri:
             self._keys = FetchedKeys(str(metadata.jwks_uri), self._fetch, read_key_set, monotonic=self._clock)
-        self._metadata, self._metadata_at = metadata, self._clock()
+        self._metadata, self._discover_at = metadata, self._clock() + limits.PROVIDER_METADATA_TTL_S
+        return metadata
+
+    async def _fetch_metadata(self) -> AuthorizationServerMetadata:
+        url = append_path(self._config.issuer, OPENID_CONFIGURATION_PATH)
+        response = await DocumentClient(ANY_ADDRESS, self._rules()).get(url)
+        if response.status != _OK:
+            raise OAuthError(f"The identity provider {self.name} answered with status {response.status}")
+        metadata = parse_document(response.body, AuthorizationServerMetadata, url)
+        self._check(metadata)
         return metadata
 
     def _check(self, metadata: AuthorizationServerMetadata) -> None:
@@ -235,12 +267,13 @@ class Provider:
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             check_endpoint(getattr(metadata, name), name)
 
-    def _client(self) -> DocumentClient:
-        return DocumentClient(egress_for_issuer_urls(self._config.issuer), self._rules())
+    def _client(self, url: str) -> DocumentClient:
+        rules = self._rules()
+        return DocumentClient(egress_for_named_url(url, self._config.issuer, rules), rules)
 
     async def _fetch(self, url: str) -> bytes:
-        response = await self._client().get(url)
-        if response.status != 200:
+        response = await self._client(url).get(url)
+        if response.status != _OK:
             raise OAuthError(f"the keys were answered with status {response.status}")
         return response.body
 
@@ -258,19 +291,27 @@ class Provider:
             headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
         else:
             form |= {"client_id": self._config.client_id, "client_secret": secret.reveal()}
-        response = await self._client().post_form(str(metadata.token_endpoint), form, headers=headers)
+        url = str(metadata.token_endpoint)
+        response = await self._client(url).post_form(url, form, headers=headers)
         tokens = self._parse(response)
         if not response.is_success or tokens.error:
-            raise TokenRequestRefused(self._config.issuer, tokens.error, tokens.error_description)
+            sent = [
+                *form.values(),
+                *(value.removeprefix("Basic ") for value in headers.values()),
+                "" if secret is None else secret.reveal(),
+            ]
+            code, description = mask_values(tokens.error, sent), mask_values(tokens.error_description, sent)
+            raise TokenRequestRefused(self._config.issuer, code, description)
         return tokens
 
     def _parse(self, response: DocumentResponse) -> _TokenResponse:
         try:
             return msgspec.json.decode(response.body, type=_TokenResponse)
         except (msgspec.DecodeError, RecursionError):
-            raise AuthorizationFailed(
-                f"The identity provider {self.name} answered without tokens; check how this server is registered there"
-            ) from None
+            answer = f"The identity provider {self.name} answered with status {response.status} and without tokens"
+            if response.status >= _SERVER_ERROR:
+                raise ServerUnavailable(f"{answer}; it may be down, so try again later") from None
+            raise AuthorizationFailed(f"{answer}; check how this server is registered there") from None
 
     async def _verify(self, metadata: AuthorizationServerMetadata, token: str, nonce: str | None) -> dict[str, Any]:
         if len(token) > bounds.CREDENTIAL_BYTES:
@@ -288,15 +329,11 @@ class Provider:
         if authorized_party != self._config.client_id and (authorized_party is not None or len(audiences) > 1):
             raise InvalidJwt("it was issued to another client")
         now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
-        expires_at, issued_at = claims.get("exp"), claims.get("iat", now)
-        if not isinstance(expires_at, int | float) or expires_at + leeway <= now:
+        if read_time(claims, "exp") + leeway <= now:
             raise InvalidJwt("expired")
-        if not isinstance(issued_at, int | float) or issued_at - leeway > now:
+        if read_time(claims, "iat", now) - leeway > now:
             raise InvalidJwt("not valid yet; compare the clocks of both servers")
-        claimed_nonce = claims.get("nonce")
-        if nonce is not None and not (
-            isinstance(claimed_nonce, str) and hmac.compare_digest(claimed_nonce.encode(), nonce.encode())
-        ):
+        if nonce is not None and not _is_same_text(claims.get("nonce"), nonce):
             raise InvalidJwt("it belongs to another login")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
             raise InvalidJwt("it has no subject")
@@ -312,8 +349,8 @@ class Provider:
         if is_complete or metadata.userinfo_endpoint is None or not access_token:
             return claims
         url = check_endpoint(metadata.userinfo_endpoint, "userinfo_endpoint")
-        response = await self._client().get(url, headers={"Authorization": f"Bearer {access_token}"})
-        if response.status != 200:
+        response = await self._client(url).get(url, headers={"Authorization": f"Bearer {access_token}"})
+        if response.status != _OK:
             return claims
         found = parse_claims(response.body)
         if found.get("sub") != claims["sub"]:
@@ -330,9 +367,17 @@ class Provider:
             principal = make_token_principal(known, mapping, self._identity)
             return User(name=principal.user, tenant=principal.tenant, scopes=scopes)
         name = known.get(mapping.user)
-        is_valid = isinstance(name, str) and 0 < len(name) <= bounds.TOKEN_SUBJECT_CHARACTERS and name.isprintable()
-        if not is_valid or name == ANONYMOUS.name or str(name).startswith(PRINCIPAL_PREFIX):
-            raise InvalidClaim(f"the claim {mapping.user!r} is missing or cannot be a name")
+        if not isinstance(name, str) or not is_user_name(name):
+            # Not `#` and `/`: `ISSUER#SUBJECT` is a caller with a token of another issuer.
+            raise InvalidClaim(
+                f"the claim {mapping.user!r} must be a printable name, without / and #, and not too long"
+            )
+        if name == ANONYMOUS.name or name.startswith(PRINCIPAL_PREFIX):
+            raise InvalidClaim(f"the claim {mapping.user!r} is a reserved name")
         if mapping.user == "email" and known.get("email_verified", True) is not True:
             raise InvalidClaim("the claim 'email' is not verified")
-        return User(name=str(name), scopes=scopes)
+        return User(name=name, scopes=scopes)
+
+
+def _is_same_text(value: Any, expected: str) -> bool:
+    return isinstance(value, str) and hmac.compare_digest(value.encode("utf-8", "replace"), expected.encode())

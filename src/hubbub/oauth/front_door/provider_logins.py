@@ -16,7 +16,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.errors import HubbubError, StoreFailed
-from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.errors import ServerUnavailable
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.provider import LoginEnded, Provider, ProviderLogin
@@ -31,7 +31,7 @@ _PURPOSE: Final = "oauth provider login"
 logger = logging.getLogger("hubbub.oauth")
 
 
-class ProviderUnavailable(OAuthError):
+class ProviderUnavailable(ServerUnavailable):
     """The identity provider has not answered for too long, so nothing is issued."""
 
 
@@ -114,9 +114,7 @@ class ProviderLogins:
             )
             if age_s < limits.PROVIDER_DOWN_S:
                 return []
-            raise ProviderUnavailable(
-                "The identity provider cannot be reached to check this login; try again later"
-            ) from None
+            raise ProviderUnavailable("The identity provider cannot be reached to check this login") from None
         return []
 
     async def _refresh(self, grant: Grant, stored: _StoredLogin) -> None:

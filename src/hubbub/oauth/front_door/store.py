@@ -7,19 +7,29 @@ row, in which each refresh replaces the hash of the token; a token of the grant 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
 from hubbub.oauth.front_door import limits
-from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
-from hubbub.oauth.front_door.tables import clients, codes, consents, ended_grants, grants, provider_logins
+from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken, User
+from hubbub.oauth.front_door.tables import (
+    answered_consents,
+    clients,
+    codes,
+    consents,
+    ended_grants,
+    grants,
+    provider_logins,
+    revocations,
+)
 from hubbub.store.sql import Connection, Row, add_row, and_, delete, func, insert, select, text, update
 
 _encode: Final = msgspec.json.Encoder().encode
 _ENDED_MARGIN_S: Final = 60.0
 """Longer than the leeway of clocks."""
+_MICROSECONDS: Final = 1_000_000
 _CONSENT_COLUMNS: Final = tuple(column.name for column in consents.columns)
 # Both engines know it, and a double click must not be an error.
 _SAVE_CONSENT: Final = (
@@ -28,6 +38,11 @@ _SAVE_CONSENT: Final = (
     "ON CONFLICT (tenant, user_name, client_id, redirect_target, resource) DO UPDATE SET "
     "client_name = excluded.client_name, scopes = excluded.scopes, created_at = excluded.created_at, "
     "expires_at = excluded.expires_at"
+)
+
+_ANSWER_CONSENT: Final = (
+    "INSERT INTO oauth_answered_consents (id, code_hash, expires_at) VALUES (:id, :code_hash, :expires_at) "
+    "ON CONFLICT (id) DO NOTHING RETURNING id"
 )
 
 
@@ -41,6 +56,8 @@ class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
     client_name: str
     scopes: tuple[str, ...]
     resource: str
+    key: str
+    """The id and version of the API key that the person logged in with; empty if it was at a provider."""
     created_at: int
     used_at: int
     expires_at: int
@@ -77,6 +94,8 @@ def take_code(
     if row.expires_at <= now:
         return None, []
     code = msgspec.json.decode(row.content, type=AuthorizationCode)
+    if is_revoked(connection, code.authorization.user, client_id):
+        return None, []
     return msgspec.structs.replace(code, code_hash=code_hash), []
 
 
@@ -91,6 +110,7 @@ def add_grant(
     user = authorization.user
     belongs_to_user = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
     ended = _end_oldest_grants(connection, belongs_to_user, now)
+    ended += _end_oldest_clients(connection, belongs_to_user, authorization.client_id, now)
     token = RefreshToken.new()
     grant = Grant(grant_id=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
     row = {
@@ -102,6 +122,7 @@ def add_grant(
         "client_name": authorization.client_name,
         "tenant": user.tenant,
         "user_name": user.name,
+        "key_reference": user.key,
         "content": _encode(grant).decode(),
         "created_at": int(now),
         "used_at": int(now),
@@ -183,11 +204,7 @@ def end_grants(connection: Connection, grant_ids: Iterable[str], now: float) -> 
 
 def list_grants(connection: Connection, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
     """Return the grants of a tenant or a user; None stands for all."""
-    query = select(grants).order_by(grants.c.created_at, grants.c.grant_id)
-    if tenant is not None:
-        query = query.where(grants.c.tenant == tenant)
-    if user is not None:
-        query = query.where(grants.c.user_name == user)
+    query = _select_rows(select(grants), grants, tenant, user).order_by(grants.c.created_at, grants.c.grant_id)
     return [_grant_info(row) for row in connection.execute(query)]
 
 
@@ -211,6 +228,7 @@ def _grant_info(row: Row[Any]) -> GrantInfo:
         client_name=row.client_name,
         scopes=grant.authorization.scopes,
         resource=grant.authorization.resource,
+        key=grant.authorization.user.key,
         created_at=row.created_at,
         used_at=row.used_at,
         expires_at=row.expires_at,
@@ -221,6 +239,23 @@ def _end_oldest_grants(connection: Connection, belongs_to_user: Any, now: float)
     newest_first = select(grants.c.grant_id).where(belongs_to_user).order_by(grants.c.used_at.desc(), grants.c.grant_id)
     surplus = connection.execute(newest_first.offset(limits.GRANTS_PER_USER - 1).limit(limits.GRANTS_PER_USER))
     return end_grants(connection, [row.grant_id for row in surplus], now)
+
+
+def _end_oldest_clients(connection: Connection, belongs_to_user: Any, client_id: str, now: float) -> list[str]:
+    """End the grants of a user's least recently used clients, because clients with grants are not replaced."""
+    columns = grants.c
+    is_registered = select(clients.c.client_id).where(clients.c.client_id == columns.client_id).exists()
+    if connection.execute(select(clients.c.client_id).where(clients.c.client_id == client_id)).first() is None:
+        return []
+    newest_first = (
+        select(columns.client_id)
+        .where(belongs_to_user, columns.client_id != client_id, is_registered)
+        .group_by(columns.client_id)
+        .order_by(func.max(columns.used_at).desc(), columns.client_id)
+    )
+    surplus = [row.client_id for row in connection.execute(newest_first.offset(limits.CLIENTS_PER_USER - 1))]
+    found = connection.execute(select(columns.grant_id).where(belongs_to_user, columns.client_id.in_(surplus)))
+    return end_grants(connection, [row.grant_id for row in found], now)
 
 
 # -- consents ------------------------------------------------------------------
@@ -257,15 +292,22 @@ def save_consent(connection: Connection, authorization: Authorization, target: s
     connection.execute(text(_SAVE_CONSENT), row)
 
 
-def forget_consents(
-    connection: Connection, tenant: str | None = None, user: str | None = None, client_id: str | None = None
-) -> None:
-    """Delete the consents of a tenant, a user or a client, so that people are asked again; None stands for all."""
-    statement = delete(consents)
-    for column, value in ((consents.c.tenant, tenant), (consents.c.user_name, user), (consents.c.client_id, client_id)):
-        if value is not None:
-            statement = statement.where(column == value)
-    connection.execute(statement)
+def answer_consent(connection: Connection, page_id: str, code_hash: str, now: float) -> bool:
+    """Note the answer to a consent page; False if it was answered before. `code_hash`: empty if the person denied.
+
+    A double click sends an answer twice, and the browser follows the second response only. So a second code replaces
+    the first one, unless that was redeemed.
+    """
+    row = {"id": page_id, "code_hash": code_hash, "expires_at": int(now + limits.LOGIN_S + _ENDED_MARGIN_S)}
+    if connection.execute(text(_ANSWER_CONSENT), row).first() is not None:
+        return True
+    columns = answered_consents.c
+    earlier = connection.execute(select(columns.code_hash).where(columns.id == page_id)).scalar()
+    unused = delete(codes).where(codes.c.code_hash == earlier, codes.c.expires_at > now)
+    if not code_hash or connection.execute(unused.returning(codes.c.code_hash)).first() is None:
+        return False
+    connection.execute(update(answered_consents).where(columns.id == page_id).values(code_hash=code_hash))
+    return True
 
 
 def _same_consent(authorization: Authorization, target: str) -> Any:
@@ -278,13 +320,71 @@ def _same_consent(authorization: Authorization, target: str) -> Any:
     )
 
 
+# -- revocation ----------------------------------------------------------------
+
+
+def revoke(
+    connection: Connection, tenant: str | None, user: str | None, client_id: str | None, now: float
+) -> list[str]:
+    """End the grants of a tenant, a user or a client, and return them; None stands for all.
+
+    Their consents and codes are deleted, and logins from before cannot be continued.
+    """
+    for table in (consents, codes):
+        connection.execute(_select_rows(delete(table), table, tenant, user, client_id))
+    if client_id is None:
+        # The client of a login without a grant is only in the sealed state, which `is_revoked` refuses.
+        pending = delete(provider_logins).where(provider_logins.c.grant_id == "")
+        connection.execute(_select_rows(pending, provider_logins, tenant, user))
+    row = {
+        "id": secrets.token_urlsafe(16),
+        "tenant": tenant,
+        "user_name": user,
+        "client_id": client_id,
+        "revoked_at_us": int(now * _MICROSECONDS),
+        "expires_at": int(now + limits.LOGIN_S + limits.CODE_S + _ENDED_MARGIN_S),
+    }
+    add_row(connection, revocations, row)
+    found = connection.execute(_select_rows(select(grants.c.grant_id), grants, tenant, user, client_id))
+    return end_grants(connection, [row.grant_id for row in found], now)
+
+
+def is_revoked(connection: Connection, user: User, client_id: str = "") -> bool:
+    """Whether the access of a person, or of a client of the person, was revoked after the person logged in."""
+    columns = revocations.c
+    values = ((columns.tenant, user.tenant), (columns.user_name, user.name), (columns.client_id, client_id))
+    query = select(columns.id).where(
+        *(func.coalesce(column, value) == value for column, value in values),
+        columns.revoked_at_us >= int(user.logged_in_at * _MICROSECONDS),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def _select_rows(statement: Any, table: Any, tenant: str | None, user: str | None, client_id: str | None = None) -> Any:
+    """Add the conditions of a tenant, a user and a client to a statement; None stands for all."""
+    columns = (("tenant", tenant), ("user_name", user), ("client_id", client_id))
+    return statement.where(*(table.c[name] == value for name, value in columns if value is not None))
+
+
 # -- bounds --------------------------------------------------------------------
 
 
-def sweep(connection: Connection, now: float) -> None:
-    """Delete what has expired."""
-    for table in (codes, grants, ended_grants, consents, clients, provider_logins):
+def sweep(connection: Connection, check_login: Callable[[str, str, str], object], now: float) -> list[str]:
+    """Delete what has expired, and end the grants of keys that have ended; return these.
+
+    `check_login` gets the key, tenant and user of a grant, and returns None if the key has ended.
+    """
+    for table in (codes, grants, ended_grants, revocations, consents, answered_consents, clients, provider_logins):
         connection.execute(delete(table).where(table.c.expires_at <= now))
+    columns = (grants.c.key_reference, grants.c.tenant, grants.c.user_name)
+    # Another process may have read a new key from the file before this one.
+    is_older = grants.c.created_at <= now - limits.KEY_FILE_MARGIN_S
+    ended = []
+    for key, tenant, user in connection.execute(select(*columns).where(is_older).distinct()).all():
+        if check_login(key, tenant, user) is None:
+            same = (grants.c.key_reference == key, grants.c.tenant == tenant, grants.c.user_name == user)
+            ended += [row.grant_id for row in connection.execute(select(grants.c.grant_id).where(is_older, *same))]
+    return end_grants(connection, ended, now)
 
 
 def _renew_client(connection: Connection, client_id: str, now: float) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from hubbub.errors import HubbubError
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import EgressRules
-from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
+from hubbub.oauth.documents import DocumentClient, egress_for_named_url
 from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.metadata import (
     OPENID_CONFIGURATION_PATH,
@@ -70,15 +70,15 @@ class Issuer:
 
         Raises: HubbubError.
         """
-        response = await self.client(is_configured=is_configured).get(url)
+        response = await self.client(url, is_configured=is_configured).get(url)
         if response.status != _OK:
             raise MetadataError(f"{show_url(url)} answered with status {response.status}")
         return response.body
 
-    def client(self, *, is_configured: bool) -> DocumentClient:
+    def client(self, url: str, *, is_configured: bool) -> DocumentClient:
         """Make a client for a URL that the operator configured, or one that this issuer named."""
-        egress = ANY_ADDRESS if is_configured else egress_for_issuer_urls(self.url)
-        return DocumentClient(egress, self._rules())
+        rules = self._rules()
+        return DocumentClient(ANY_ADDRESS if is_configured else egress_for_named_url(url, self.url, rules), rules)
 
 
 def discovery_urls(issuer: str) -> list[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -29,7 +32,7 @@ from hubbub.settings.governance import SecretSettings, SecretSource
 from hubbub.settings.oauth import ClientSettings, OAuthSettings, ProviderSettings
 from hubbub.settings.secret import Secret
 
-DATABASE_FILE: Final = "oauth.db"
+_SHOWN_HOST_CHARACTERS: Final = 80
 _SECRET: Final = "oauth.provider.client_secret"
 
 
@@ -57,19 +60,16 @@ def make_front_door(
     config = FrontDoorConfig(
         issuer=settings.public_url,
         server_name=server.info.name if server.info.title is msgspec.UNSET else server.info.title,
-        database=settings.database or f"sqlite:///{data_folder() / DATABASE_FILE}",
+        database=settings.database or f"sqlite:///{data_folder() / database_file(settings.public_url)}",
         scopes=settings.scopes,
         provider=None if provider is None else _provider_config(provider),
         dpop=settings.dpop != "off",
     )
-    keys = None if provider is not None else api_keys
     front_door = FrontDoor(
         config,
         sealer=_WatchedSealer(sealer, server),
         identity=identity,
-        identify_key=None if keys is None else keys.identify,
-        is_key_valid=(lambda principal: False) if keys is None else keys.is_current,
-        key_generation=(lambda: 0) if keys is None else lambda: keys.generation,
+        api_keys=api_keys if provider is None else None,
         read_secret=_secret_reader(_SECRET, None if provider is None else provider.client_secret),
         clients=[_configured_client(client) for client in settings.clients],
         match_audience=match_audience,
@@ -99,6 +99,12 @@ class _WatchedSealer:
             if purpose == SEALED_KEY and isinstance(self._server, ManagesClients):
                 self._server.add_problem(FOREIGN_KEY_PROBLEM)
             raise
+
+
+def database_file(public_url: str) -> str:
+    """Return the name of the default database of a server; servers of one person with other URLs have other ones."""
+    host = re.sub(r"[^a-z0-9]+", "-", urlsplit(public_url).netloc.lower())[:_SHOWN_HOST_CHARACTERS]
+    return f"oauth-{host}-{sha256(public_url.rstrip('/').encode()).hexdigest()[:12]}.db"
 
 
 def _provider_config(settings: ProviderSettings) -> ProviderConfig:
