@@ -254,3 +254,11 @@ def test_every_edit_keeps_a_trusted_folder_trusted(
     rotate(capsys, "ada")
     assert main(["keys", "revoke", "ada"]) == 0
     assert main(["keys", "list"]) == 0, "the settings of the folder are still used"
+
+
+def test_without_a_key_file_a_running_hub_is_suggested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["keys", "list"]) == 2
+    assert "ask a running hub with --hub auto" in capsys.readouterr().err

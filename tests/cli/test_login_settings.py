@@ -1,6 +1,7 @@
 """`hubbub login` and `logout`, and `[servers.NAME.oauth]`, with an authorization server that a test changes."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -185,6 +186,136 @@ async def test_every_login_ends_also_if_its_tokens_cannot_be_revoked(shell: Shel
         assert (await shell.run("logout", "--all"))[0] == 0
 
 
+async def test_a_new_login_uses_the_same_client_and_ends_the_previous_grant(shell: Shell) -> None:
+    async with protected_server() as server:
+        first = await shell.log_in(server, server.url)
+        (key,) = await shell.store.list()
+        replaced = await shell.store.load(key)
+        assert replaced is not None
+        second = await shell.log_in(server, server.url)
+        assert len(server.registrations) == 1
+        assert first["client_id"] == second["client_id"]
+        revoked = [form["token"] for form in server.token_requests if "token" in form]
+        assert revoked == [replaced.refresh_token, replaced.access_token]
+        code, _, error = await shell.run("tools", server.url)
+        assert code == 0, error
+
+
+async def test_a_new_login_that_ends_with_the_previous_grant_is_repeated(shell: Shell) -> None:
+    async def revoke_all(request: Any) -> None:
+        server.revoke_tokens()
+        server.handle["/token"] = refuse_once
+        await request.reply(200)
+
+    async def refuse_once(request: Any) -> None:
+        del server.handle["/token"]
+        await request.reply(400, {"error": "invalid_grant"})
+
+    async with protected_server() as server:
+        await shell.log_in(server, server.url)
+        server.handle["/revoke"] = revoke_all
+        async with shell.start("login", server.url, "--no-browser") as process:
+            assert process.stderr is not None
+            logins, shown = 0, ""
+            while logins < 2:
+                line = (await process.stderr.readline()).decode()
+                assert line, shown
+                shown += line
+                if found := URL.search(line):
+                    logins += 1
+                    await asyncio.to_thread(ScriptedBrowser().visit, await server.log_in(found[0]))
+            out, _ = await process.communicate()
+        assert "log in once more" in shown
+        assert b"Logged in" in out
+        code, _, error = await shell.run("tools", server.url)
+        assert code == 0, error
+
+
+async def test_a_client_without_the_requested_scope_is_registered_again(shell: Shell) -> None:
+    async with protected_server() as server:
+        server.resource["scopes_supported"] = ["read"]
+        await shell.log_in(server, server.url)
+        await shell.log_in(server, server.url, "--scope", "write")
+        assert [each["scope"] for each in server.registrations] == ["read", "write read"]
+
+
+async def test_scopes_that_were_not_granted_are_shown(shell: Shell) -> None:
+    async with protected_server() as server:
+        server.token_fields = {"expires_in": 600, "scope": ""}
+        await shell.log_in(server, server.url, "--scope", "hub:admin")
+        _, out, _ = await shell.run("whoami", server.url)
+        assert "scopes    none (requested: hub:admin)" in out
+        assert "expires   refreshed automatically; this token: 20" in out
+        server.token_fields = {"expires_in": 600, "scope": "a"}
+        await shell.log_in(server, server.url, "--scope", "a b")
+        _, out, _ = await shell.run("whoami", server.url)
+        assert "scopes    a (not granted: b)" in out
+
+
+async def test_a_login_that_the_authorization_server_has_ended_is_shown_as_ended(shell: Shell) -> None:
+    async def refuse(request: Any) -> None:
+        await request.reply(400, {"error": "invalid_grant"})
+
+    async with protected_server() as server:
+        await shell.log_in(server, server.url)
+        server.revoke_tokens()
+        server.handle["/token"] = refuse
+        assert (await shell.run("tools", server.url))[0] == NEEDS_LOGIN
+        _, out, _ = await shell.run("whoami", server.url)
+        assert f"expires   ended by the authorization server; run `hubbub login {server.url}`" in out
+        _, out, _ = await shell.run("doctor", "--json")
+        (check,) = json.loads(out)["logins"]
+        assert not check["ok"]
+        assert check["detail"].endswith(", ended")
+
+
+async def test_an_unusable_keyring_is_found_before_the_login(shell: Shell) -> None:
+    shell.environ |= {"HUBBUB_CREDENTIALS": "keyring", "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    async with protected_server() as server:
+        code, _, error = await shell.run("login", server.url)
+        assert code == 2
+        assert "set HUBBUB_CREDENTIALS=file" in error
+        assert server.registrations == []
+
+
+async def test_a_name_that_is_not_in_the_settings_cannot_log_in(shell: Shell) -> None:
+    for command in ("login", "whoami", "logout"):
+        code, _, error = await shell.run(command, "demmo")
+        assert code == 2
+        assert "unknown server 'demmo' (give the URL of a server, or the name of [servers.NAME]" in error
+        assert "did you mean" not in error
+
+
+async def test_consent_pages_name_the_command_line(shell: Shell) -> None:
+    async with protected_server() as server:
+        await shell.log_in(server, server.url)
+        assert server.registrations[0]["client_name"] == "Hubbub command line"
+
+
+async def test_a_refused_api_key_is_explained_by_the_server(shell: Shell) -> None:
+    async def refuse(request: Any) -> None:
+        text = f"This API key is unknown: {request.headers['x-api-key']}"
+        await request.reply(401, {"error": text}, www_authenticate=server.challenge)
+
+    async with protected_server() as server:
+        server.handle["/mcp"] = refuse
+        code, _, error = await shell.run("tools", server.url, "--header", "X-API-Key=4b1d-expired")
+        assert code == NEEDS_LOGIN
+        assert "status 401" in error
+        assert "This API key is unknown: ***" in error
+        assert f"run `hubbub login {server.url}`" in error
+        assert "4b1d-expired" not in error
+
+
+async def test_a_server_of_the_settings_needs_a_login_by_its_name(shell: Shell) -> None:
+    async with protected_server() as server:
+        file = shell.write(server)
+        code, _, error = await shell.run("tools", "notes", "--config", str(file))
+        assert code == NEEDS_LOGIN
+        assert f"{server.url} needs a login: run `hubbub login notes`" in error
+        assert "redirect_handler" not in error
+
+
 @pytest.mark.parametrize("arguments", [("read", "hub://x"), ("prompts",)])
 async def test_every_command_uses_the_login(shell: Shell, arguments: tuple[str, ...]) -> None:
     async with protected_server() as server:
@@ -192,6 +323,7 @@ async def test_every_command_uses_the_login(shell: Shell, arguments: tuple[str, 
         code, _, error = await shell.run(command, server.url, *rest)
         assert code == NEEDS_LOGIN
         assert f"run `hubbub login {server.url}`" in error
+        assert "redirect_handler" not in error
         await shell.log_in(server, server.url)
         _, _, error = await shell.run(command, server.url, *rest)
         assert "needs a login" not in error

@@ -208,6 +208,15 @@ def test_a_client_on_stdio_sees_the_selected_view(hubbub: Run, tmp_path: Path) -
     ]
 
 
+def test_with_oauth_the_public_url_is_printed_at_start(tmp_path: Path) -> None:
+    (tmp_path / "hubbub.toml").write_text(
+        '[oauth]\npublic_url = "http://localhost:3999"\n[[oauth.issuers]]\nissuer = "https://login.example.com"\n'
+    )
+    trust(tmp_path)
+    with served("--pack", "demo", folder=tmp_path) as url:
+        assert url == "http://localhost:3999/mcp"
+
+
 def test_servers_and_views_are_printed_at_start(tmp_path: Path) -> None:
     write_views(tmp_path)
     command = [sys.executable, "-m", "hubbub", "serve", "--port", "0"]

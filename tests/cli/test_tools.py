@@ -57,6 +57,13 @@ def test_a_pinned_protocol_version_is_used(hubbub: Run) -> None:
     assert_refused(hubbub("tools", WEATHER, "--protocol-version", "2025-03-62"), 2, "2025-03-26")
 
 
+def test_a_table_in_a_pipe_is_not_cut(hubbub: Run, tmp_path: Path) -> None:
+    text = f"One {'long' * 60} two."
+    program = f"from hubbub import Server\nserver = Server('long')\n@server.tool\ndef find() -> str:\n    {text!r}\n"
+    (tmp_path / "long.py").write_text(program)
+    assert rows(read_stdout(hubbub("tools", "long.py")))[1] == ["find", text]
+
+
 # -- names ---------------------------------------------------------------------------
 
 SECTIONS = f"""

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.agent.servers import stdio
 from tests.hub.local_hubs import list_names, toolbox
+from tests.oauth.client.protected_server import protected_server
 from tests.server.asgi_exchange import call_app
 from tests.server.raw_client import connect_raw_client
 
@@ -15,6 +16,7 @@ from hubbub import (
     Client,
     Hub,
     HubSettings,
+    OAuth,
     Reply,
     Server,
     ServerConfig,
@@ -141,3 +143,14 @@ async def test_a_hub_that_is_opened_twice_closes_with_the_second_exit() -> None:
             assert "a/find" in str((await client.call_tool("find")).content)
         async with Client(hub) as client:
             assert "a/find" in str((await client.call_tool("find")).content)
+
+
+async def test_the_status_says_which_login_of_the_operator_is_missing() -> None:
+    async with protected_server() as server:
+        hub = Hub([server.config(OAuth(login_command="hubbub login notes"), id="notes")])
+        async with Client(hub) as client:
+            await client.tools()
+            status = await client.call_tool("hub.status", {})
+        assert status.structured_content is not None
+        (upstream,) = status.structured_content["servers"]
+        assert upstream["reason"] == "it needs a login of the operator: run `hubbub login notes`"

@@ -324,11 +324,56 @@ async def test_tls_requires_a_trusted_certificate(tmp_path: Path, monkeypatch: p
                 await send_request(http_client, served)
             assert not raised.value.may_have_executed
             assert served.heads == []
+            assert raised.value.message.endswith(
+                "its TLS certificate is not trusted (self-signed certificate); for a private CA set SSL_CERT_FILE=FILE"
+            )
         monkeypatch.setenv("SSL_CERT_FILE", str(path))
         async with open_client() as http_client:
             connections = served.connections
             assert [await send_request(http_client, served), await send_request(http_client, served)] == [b"ok", b"ok"]
             assert served.connections == connections + 1
+
+
+async def test_a_certificate_for_another_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make_certificate(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    async with run_raw_server(OK, tls=tls) as served, open_client() as http_client:
+        with pytest.raises(TransportError, match=r"certificate is not valid \(Hostname mismatch"):
+            await http_client.send("POST", served.url.replace("127.0.0.1", "localhost"), headers={}, body=b"{}")
+
+
+async def test_https_to_a_port_without_tls_says_so() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, open_client() as http_client:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TransportError, match="this port does not speak TLS; use http://"):
+            await http_client.send("POST", f"https://127.0.0.1:{port}/mcp", headers={}, body=b"{}")
+
+
+@pytest.mark.parametrize(
+    ("answered", "advice"),
+    [(b"", "the port may need https://"), (b"\x15\x03\x01\x00\x02\x02\x16", "this port needs TLS; use https://")],
+    ids=["closed", "alert"],
+)
+async def test_http_to_a_port_with_tls_says_so(answered: bytes, advice: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answered)
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server, open_client() as http_client:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(TransportError, match=advice):
+            await http_client.send("POST", f"http://127.0.0.1:{port}/mcp", headers={}, body=b"")
 
 
 @pytest.mark.parametrize("headers", [{"X": "a\r\nY: b"}, {"X\n": "a"}, {"X": "a\rb"}, {"X": "a\0"}])

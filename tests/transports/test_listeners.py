@@ -249,7 +249,7 @@ def test_two_processes_share_a_port_and_both_answer() -> None:
 
 
 def test_a_port_is_not_shared_without_the_setting() -> None:
-    with listen("127.0.0.1", 0) as first, pytest.raises(SettingsError, match="try another --port"):
+    with listen("127.0.0.1", 0) as first, pytest.raises(SettingsError, match="started without --reuse-port"):
         listen("127.0.0.1", first.getsockname()[1], reuse_port=True)
 
 

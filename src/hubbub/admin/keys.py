@@ -82,8 +82,7 @@ def register(
     """Register the tools of this area, for a key file.
 
     `after_change` is called, in a thread, after it was written, and `after_revoke` with the name that the callers with
-    a removed key without a tenant have. `find_tenants` returns the names of the hub's tenants; none if it has no
-    tenants.
+    a removed key without a tenant have. `find_tenants` returns the names of the hub's tenants; none if it has none.
     """
 
     @tools.read("hub.keys.list")

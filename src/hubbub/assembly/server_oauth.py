@@ -86,6 +86,7 @@ def _make_oauth(
             )
         },
         store=FileCredentialStore() if settings.grant == "authorization_code" else None,
+        login_command=f"hubbub login {name}",
     )
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -28,6 +28,9 @@ from hubbub.settings.sources import SERVERS
 
 if TYPE_CHECKING:
     from hubbub.assembly.server_rules import ServerRules
+
+_ENDED_STATES: Final = ("expired", "ended")
+"""States of a login that need a person."""
 
 
 class PackDiagnosis(msgspec.Struct):
@@ -163,9 +166,10 @@ async def _check_logins() -> list[Check]:
     return [
         Check(
             login.server,
-            login.state != "expired",
-            f"{login.user or 'unknown user'} at {login.issuer}{', expired' if login.state == 'expired' else ''}",
-            f"hubbub login {login.server}" if login.state == "expired" else "",
+            login.state not in _ENDED_STATES,
+            f"{login.user or 'unknown user'} at {login.issuer}"
+            f"{f', {login.state}' if login.state in _ENDED_STATES else ''}",
+            f"hubbub login {login.server}" if login.state in _ENDED_STATES else "",
         )
         for login in logins
     ]

@@ -93,6 +93,8 @@ def _advice(error: HubbubError) -> str:
             advice = "; allow more time with --timeout"
         case MaxTurnsExceeded():
             advice = "; allow more with --max-turns"
+        case ConnectionFailed(data={"tls": _}):
+            advice = ""  # its message says what to change
         case ConnectionFailed(may_have_executed=False):
             advice = "; check that it is running or installed, and that the target is correct"
         case TransportError() | ConnectionClosed():

@@ -212,7 +212,9 @@ def key_file_path(key_file: str | None) -> Path:
     chosen = read_settings(ServeSettings, sources).key_file
     if chosen is None:
         sources.require_trust()
-        raise SettingsError("no key file; give --key-file FILE, or set key_file in the settings")
+        raise SettingsError(
+            "no key file; give --key-file FILE, set key_file in the settings, or ask a running hub with --hub auto"
+        )
     return Path(chosen)
 
 

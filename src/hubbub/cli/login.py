@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from hubbub.cli.client_runner import run
 from hubbub.cli.options import read_variable
 from hubbub.cli.output import write_json, write_lines
+from hubbub.cli.replaced_login import replace_login
 from hubbub.cli.stored_logins import (
     auth_settings,
     describe_login,
@@ -25,6 +26,7 @@ from hubbub.settings import Secret
 
 if TYPE_CHECKING:
     from hubbub.client.config import ServerConfig
+    from hubbub.oauth.client.browser_login import BrowserLogin
     from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
@@ -54,6 +56,8 @@ keeps the tokens, and sends them with your calls only.
 Exits with 1 if a hub refuses or the login there fails, 2 for wrong usage, 3 if a server cannot be
 reached, asks for no login or refuses it, 4 if its answer is an error or invalid.
 """
+_CLIENT_NAME: Final = "Hubbub command line"
+"""Shown on consent pages; "Hubbub" alone could be the server that asks."""
 _UNAUTHORIZED: Final = 401
 _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
@@ -128,8 +132,8 @@ def command(
         read_line=_read_line if is_interactive() else None,
     )
     store = FileCredentialStore()
-    settings = replace(settings, store=store, redirect_handler=handler)
-    return run(_log_in(server, settings, store, has_secret=secret_variable is not None, as_json=as_json))
+    settings = replace(settings, store=store, redirect_handler=handler, client_name=_CLIENT_NAME)
+    return run(_log_in(server, settings, store, handler, has_secret=secret_variable is not None, as_json=as_json))
 
 
 def _refuse_login_flags(given: dict[str, Any]) -> None:
@@ -153,15 +157,19 @@ async def _read_line() -> str | None:
 
 
 async def _log_in(
-    server: ServerConfig, settings: OAuth, store: FileCredentialStore, *, has_secret: bool, as_json: bool
+    server: ServerConfig,
+    settings: OAuth,
+    store: FileCredentialStore,
+    handler: BrowserLogin,
+    *,
+    has_secret: bool,
+    as_json: bool,
 ) -> int:
-    from hubbub.oauth.client.authorizer import OAuthAuthorizer
-
     client = make_oauth_client(server, settings)
-    await store.kind()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
+    await store.check()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
     answer = await _send_without_token(server, client)
     await _check_asks_for_login(client, answer)
-    credentials = await OAuthAuthorizer(client).log_in(answer.www_authenticate)
+    credentials = await replace_login(client, store, handler, answer.www_authenticate)
     key = client.key(credentials.issuer)
     if has_secret and isinstance(settings.client_secret, Secret):
         # Without it, other commands could not refresh the tokens.

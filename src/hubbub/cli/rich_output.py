@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
     from hubbub.protocol.results import ProgressParams
 
 _PIPE_WIDTH: Final = 120
+_GAP: Final = "  "
 
 
 def show_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write a table to stdout; the first column is never cut, so that names can be copied."""
+    """Write a table to stdout; the first column is never cut, so that names can be copied.
+
+    Outside of a terminal nothing is cut, and each row is one line, for programs that read it.
+    """
+    if not sys.stdout.isatty():
+        _write_plain_table([[_format_cell(cell) for cell in row] for row in (head, *rows)])
+        return
     console = _make_console(sys.stdout)
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
     for number, title in enumerate(head):
@@ -32,6 +40,13 @@ def show_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*(Text(_format_cell(cell)) for cell in row))
     console.print(table)
+
+
+def _write_plain_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(cell_len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        sys.stdout.write(f"{_GAP.join(cells).rstrip()}\n")
 
 
 def _format_cell(text: str) -> str:

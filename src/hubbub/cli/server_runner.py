@@ -54,7 +54,13 @@ def _offer_trust(sources: Sources) -> bool:
 
 
 def _announce(url: str, server: Server, settings: ServeSettings, *, is_hub: bool) -> None:
-    """Print the addresses of the server, for the person who started it."""
+    """Print the addresses of the server, for the person who started it.
+
+    With OAuth it is the public URL, because clients request tokens for that one only.
+    """
+    listening = url
+    if server.oauth is not None and server.oauth.public_url:
+        url = server.oauth.public_url.rstrip("/")
     print_message(f"{server.info.name} serves {url}/mcp{settings.unix_socket_note}")
     if is_hub:
         from hubbub.hub.front import Front
@@ -62,7 +68,7 @@ def _announce(url: str, server: Server, settings: ServeSettings, *, is_hub: bool
         assert isinstance(server, Front)
         for line in _hub_lines(server.hub.config, url):
             print_message(line)
-    print_message(f"  WebSocket {url.replace('http', 'ws', 1)}/mcp-ws · health {url}/health · Ctrl+C stops it")
+    print_message(f"  WebSocket {url.replace('http', 'ws', 1)}/mcp-ws · health {listening}/health · Ctrl+C stops it")
 
 
 def _hub_lines(config: HubConfig, url: str) -> Iterator[str]:

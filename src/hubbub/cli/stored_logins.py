@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import msgspec
 
 from hubbub.cli.options import read_variable
-from hubbub.cli.target import TargetOptions, resolve_target
+from hubbub.cli.target import TargetOptions, UnknownServer, resolve_target
 from hubbub.errors import SecretUnavailable, SettingsError
+from hubbub.settings import format_suggestion
 from hubbub.settings.secret import Secret, SecretTemplate
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
 
-LoginStatus: TypeAlias = Literal["valid", "refreshable", "expired"]
+LoginStatus: TypeAlias = Literal["valid", "refreshable", "expired", "ended"]
 _HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 _USER_CLAIMS: Final = ("email", "preferred_username", "name", "sub")
 
@@ -38,7 +39,11 @@ class StoredLogin(msgspec.Struct, frozen=True, kw_only=True):
     subject: str | None
     client_id: str
     scopes: tuple[str, ...]
+    requested_scopes: tuple[str, ...]
     expires: str | None
+    """When the access token expires."""
+    refreshes: bool
+    """Whether it is refreshed automatically."""
     state: LoginStatus
     store: str | None
 
@@ -63,7 +68,13 @@ def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:
 
     Raises: SettingsError.
     """
-    config = resolve_target(target, options)
+    try:
+        config = resolve_target(target, options)
+    except UnknownServer as error:
+        raise SettingsError(
+            f"unknown server {target!r} (give the URL of a server, or the name of [servers.NAME] in hubbub.toml)"
+            f"{format_suggestion(target, error.sections)}"
+        ) from None
     if not config.is_remote:
         raise SettingsError(
             f"{target!r} is not a server with a URL, so it has no login; give a URL, or the name of a server with one"
@@ -122,6 +133,9 @@ def describe_login(key: CredentialKey, credentials: Credentials, store: str | No
     claims = _read_id_token(credentials.id_token)
     expires_at = credentials.expires_at
     has_expired = expires_at is not None and expires_at <= time.time()
+    state: LoginStatus = "ended" if credentials.is_ended else "valid"
+    if state == "valid" and has_expired:
+        state = "refreshable" if credentials.refresh_token else "expired"
     return StoredLogin(
         server=key.resource,
         issuer=key.issuer,
@@ -129,8 +143,10 @@ def describe_login(key: CredentialKey, credentials: Credentials, store: str | No
         subject=claims.get("sub"),
         client_id=credentials.registration.client_id,
         scopes=credentials.scopes,
+        requested_scopes=credentials.requested_scopes,
         expires=None if expires_at is None else _format_time(expires_at),
-        state="valid" if not has_expired else "refreshable" if credentials.refresh_token else "expired",
+        refreshes=credentials.refresh_token is not None and state != "ended",
+        state=state,
         store=store,
     )
 
@@ -139,20 +155,28 @@ def format_login(login: StoredLogin) -> list[str]:
     """Return the lines about a login."""
     lines = [
         login.server,
-        f"  user      {login.user or 'unknown: there is no ID token'}",
+        f"  user      {login.user or 'not named by the authorization server'}",
         f"  issuer    {login.issuer}",
         f"  client    {login.client_id}",
-        f"  scopes    {' '.join(login.scopes) or 'default of the authorization server'}",
+        f"  scopes    {_format_scopes(login)}",
     ]
     expires = login.expires or "unknown"
     match login.state:
-        case "valid":
-            lines.append(f"  expires   {expires}")
-        case "refreshable":
-            lines.append(f"  expires   {expires}; refreshed when it is used")
+        case "valid" | "refreshable":
+            lines.append(f"  expires   {'refreshed automatically; this token: ' if login.refreshes else ''}{expires}")
         case "expired":
             lines.append(f"  expires   {expires}: expired; run `hubbub login {login.server}`")
+        case "ended":
+            lines.append(f"  expires   ended by the authorization server; run `hubbub login {login.server}`")
     return [*lines, f"  store     {_format_store(login.store)}"]
+
+
+def _format_scopes(login: StoredLogin) -> str:
+    granted = {*login.scopes, "offline_access"} if login.refreshes else {*login.scopes}
+    missing = [scope for scope in login.requested_scopes if scope not in granted]
+    if not login.scopes:
+        return f"none (requested: {' '.join(missing)})" if missing else "none requested"
+    return " ".join(login.scopes) + (f" (not granted: {' '.join(missing)})" if missing else "")
 
 
 def _format_store(kind: str | None) -> str:

@@ -37,6 +37,15 @@ _HOST_AND_PORT: Final = re.compile(r"[\w.-]+:\d+(/|$)|localhost(/|$)")
 _DEFAULT_ID: Final = "server"
 
 
+class UnknownServer(SettingsError):
+    """No server has this name."""
+
+    def __init__(self, message: str, sections: Sequence[str]) -> None:
+        super().__init__(message)
+        self.sections = sections
+        """The names of [servers.NAME]."""
+
+
 class TargetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options for a server, besides its target."""
 
@@ -80,8 +89,10 @@ def use_stored_login(config: ServerConfig) -> ServerConfig:
         return config
     from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.settings import OAuth
+    from hubbub.oauth.metadata import show_url
 
-    return replace(config, auth=OAuth(store=FileCredentialStore()))
+    command = f"hubbub login {show_url(str(config.url))}"
+    return replace(config, auth=OAuth(store=FileCredentialStore(), login_command=command))
 
 
 def _resolve(target: str | Sequence[str], options: TargetOptions) -> ServerConfig:
@@ -137,7 +148,7 @@ def _named_config(name: str, options: TargetOptions) -> ServerConfig:
     if name in packs:
         packs[name].require_runnable()
         return _serve_config(["--pack", name], options, id=name)
-    raise _unknown_server(name, [*known, *sections, *packs])
+    raise _unknown_server(name, [*known, *sections, *packs], list(sections))
 
 
 def _section_config(name: str, sources: Sources, options: TargetOptions) -> ServerConfig:
@@ -149,12 +160,14 @@ def _section_config(name: str, sources: Sources, options: TargetOptions) -> Serv
     return make_server_config(name, settings, rules=read_server_rules(sources))
 
 
-def _unknown_server(name: str, known: Sequence[str]) -> SettingsError:
+def _unknown_server(name: str, known: Sequence[str], sections: Sequence[str]) -> SettingsError:
     if _HOST_AND_PORT.match(name):
         return SettingsError(f"unknown server {name!r}; a URL starts with http:// or https://, as in http://{name}")
     if Path(name).exists() or " " in name:
-        return SettingsError(f"unknown server {name!r}; to start a program, write it after `--`, as in -- {name}")
-    return SettingsError(
+        message = f"unknown server {name!r}; to start a program, write it after `--`, as in -- {name}"
+        return UnknownServer(message, sections)
+    return UnknownServer(
         f"unknown server {name!r} (give a name from hubbub.toml or --mcp-json, a pack, a URL, file.py, or a command "
-        f"after `--`){format_suggestion(name, known)}"
+        f"after `--`){format_suggestion(name, known)}",
+        sections,
     )

@@ -24,7 +24,7 @@ from hubbub.errors import (
     TransportClosed,
     TransportError,
 )
-from hubbub.oauth.errors import UserLoginRequired
+from hubbub.oauth.errors import LoginRequired, UserLoginRequired
 
 
 def public_reason(error: HubbubError, transport: str) -> str:
@@ -35,7 +35,7 @@ def public_reason(error: HubbubError, transport: str) -> str:
             return error.message
         case ResponseTooLarge() | InvalidResponse() | SessionLost():
             return error.message  # describes the form of an answer without quoting it
-        case SecretUnavailable() | EgressRefused() | UserLoginRequired():
+        case SecretUnavailable() | EgressRefused() | LoginRequired():
             return _describe_rule(error)
         case HttpError():
             return f"it answered with HTTP status {error.status}"
@@ -48,9 +48,12 @@ def public_reason(error: HubbubError, transport: str) -> str:
     return default_reason
 
 
-def _describe_rule(error: SecretUnavailable | EgressRefused | UserLoginRequired) -> str:
+def _describe_rule(error: SecretUnavailable | EgressRefused | LoginRequired) -> str:
     if isinstance(error, UserLoginRequired):
         return "no user is logged in there; call hub.connect with its name, or run `hubbub login` with --upstream"
+    if isinstance(error, LoginRequired):
+        command = f": run `{error.login_command}`" if error.login_command else ""
+        return f"it needs a login of the operator{command}"
     if isinstance(error, EgressRefused):
         return "the egress rules of the hub do not allow it; ask the operator"
     if isinstance(error, SecretDenied):

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from hubbub.net.response import HttpResponse
     from hubbub.net.websocket import WebSocket
 
+UNREACHABLE: Final = "The server cannot be reached: "
+"""The start of the message where no connection was made."""
+_UNKNOWN_CA_CODES: Final = (18, 19, 20, 21)
+"""OpenSSL's X509_V_ERR codes for a chain that ends at no trusted certificate."""
+_PLAIN_ANSWERS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE", "HTTP_REQUEST")
+"""OpenSSL's reasons when the first bytes of a server are not TLS."""
 _REFUSED_MESSAGE: Final = "The host resolves to an address that the egress policy blocks"
 
 
@@ -202,7 +208,27 @@ def _connection_error(error: Exception) -> TransportError:
         return EgressRefused(str(error), can_be_allowed=False)
     if isinstance(error, _RefusedAddress):
         return EgressRefused(_REFUSED_MESSAGE, can_be_allowed=not isinstance(error, _ForbiddenAddress))
-    return ConnectionFailed(f"The server cannot be reached: {_describe(error)}", may_have_executed=False)
+    if tls_problem := _describe_tls(error):
+        # Its own text says what to do: `data` lets the command line leave out its general advice.
+        reason = f"{UNREACHABLE}{tls_problem}"
+        return ConnectionFailed(reason, {"tls": tls_problem}, may_have_executed=False)
+    return ConnectionFailed(f"{UNREACHABLE}{_describe(error)}", may_have_executed=False)
+
+
+def _describe_tls(error: Exception) -> str | None:
+    """Describe a failed TLS handshake; None for other errors. Their `errno` is OpenSSL's, not the system's."""
+    import ssl  # late: most servers are programs or have no TLS
+
+    if isinstance(error, ssl.SSLCertVerificationError):
+        problem = error.verify_message.rstrip(".")
+        if error.verify_code in _UNKNOWN_CA_CODES:
+            return f"its TLS certificate is not trusted ({problem}); for a private CA set SSL_CERT_FILE=FILE"
+        return f"its TLS certificate is not valid ({problem})"
+    if not isinstance(error, ssl.SSLError):
+        return None
+    if error.reason in _PLAIN_ANSWERS:
+        return "this port does not speak TLS; use http://"
+    return f"the TLS handshake failed ({(error.reason or type(error).__name__).replace('_', ' ').lower()})"
 
 
 def _describe(error: Exception) -> str:

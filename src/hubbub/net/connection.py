@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 import httptools
@@ -23,6 +23,8 @@ _COMMON_NAMES: Final = {
     for spelling in (name, name.title())
 }
 """Names of frequent headers in their usual spellings, so that they need not be decoded."""
+_TLS_ALERT: Final = b"\x15\x03"
+"""The start of a TLS record with an alert, which some servers send to clients that do not speak TLS."""
 _KEEP_ALIVE_TIMEOUT: Final = re.compile(r"(?i)\btimeout\s*=\s*([0-9]{1,6})")
 
 
@@ -48,6 +50,8 @@ class Connection(asyncio.Protocol):
         self._last_data_at = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
         self.idle_since = 0.0
+        self._may_need_tls = False
+        """Whether nothing was received yet over a connection without TLS."""
         self._closes_at: float | None = None
         """When the server will close it if it stays idle, minus a margin; None if it sends no `Keep-Alive` timeout."""
 
@@ -83,6 +87,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the waiting request, if there is one."""
         self._transport = cast("asyncio.Transport", transport)
+        self._may_need_tls = transport.get_extra_info("sslcontext") is None
         self.was_opened = True
         if self.is_closed:
             self.abort()
@@ -96,6 +101,11 @@ class Connection(asyncio.Protocol):
         if response is None:
             self.abort()  # data without a request
             return
+        if self._may_need_tls:
+            self._may_need_tls = False
+            if data.startswith(_TLS_ALERT):
+                self._fail("this port needs TLS; use https://", {"tls": "required"})
+                return
         if self._idle_s is not None:
             self._last_data_at = self._loop.time()
         self._overhead_bytes += len(data)  # a piece of the body sets it to zero
@@ -123,11 +133,7 @@ class Connection(asyncio.Protocol):
             if response.status and error is None and not self._has_length():
                 response.finish()
             else:
-                response.fail(
-                    broken_error(
-                        type(error).__name__ if error is not None else "it was closed before the response was complete"
-                    )
-                )
+                response.fail(self._describe_loss(error))
         self._on_closed(self)
 
     # -- called by the parser ------------------------------------------------------------
@@ -207,11 +213,17 @@ class Connection(asyncio.Protocol):
             self._is_paused = False
             self._transport.resume_reading()
 
-    def _fail(self, reason: str) -> None:
+    def _describe_loss(self, error: Exception | None) -> TransportError:
+        reason = type(error).__name__ if error is not None else "it was closed before the response was complete"
+        if self._may_need_tls:
+            return broken_error(f"{reason}; the port may need https://", {"tls": "maybe"})
+        return broken_error(reason)
+
+    def _fail(self, reason: str, data: Mapping[str, str] | None = None) -> None:
         response, self._response = self._response, None
         if response is not None:
             self._stop_idle_timer()
-            response.fail(broken_error(reason))
+            response.fail(broken_error(reason, data))
         self.abort()
 
     def _check_idle(self) -> None:
@@ -229,6 +241,6 @@ class Connection(asyncio.Protocol):
             self._idle_timer = None
 
 
-def broken_error(reason: str) -> TransportError:
+def broken_error(reason: str, data: Mapping[str, str] | None = None) -> TransportError:
     """Return the error for a connection that broke while a request was pending."""
-    return ConnectionFailed(f"The connection to the server broke: {reason}")
+    return ConnectionFailed(f"The connection to the server broke: {reason}", data)

@@ -10,7 +10,7 @@ import asyncio
 
 from hubbub import bounds
 from hubbub.errors import ConnectionClosed, MessageTooLarge, ResponseTooLarge, TransportError
-from hubbub.net.client import HttpClient
+from hubbub.net.client import UNREACHABLE, HttpClient
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.net.redirects import describe_redirect
@@ -35,7 +35,7 @@ async def fetch(url: str, rules: EgressRules = NO_RULES) -> bytes:
     except ResponseTooLarge as error:
         raise MessageTooLarge(f"The document at {url}", bounds.KEY_FILE_BYTES) from error
     except TransportError as error:
-        raise ConnectionClosed(f"{url} cannot be reached: {error.message}") from error
+        raise ConnectionClosed(f"{url} cannot be reached: {error.message.removeprefix(UNREACHABLE)}") from error
     except TimeoutError as error:
         raise ConnectionClosed(f"{url} did not answer within {bounds.PUBLIC_KEY_FETCH_TIMEOUT_S:g} s") from error
     finally:

@@ -14,7 +14,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from hubbub.errors import EgressRefused, ResponseTooLarge, TransportError
-from hubbub.net.client import HttpClient
+from hubbub.net.client import UNREACHABLE, HttpClient
 from hubbub.net.egress import ANY_ADDRESS, EgressPolicy, egress_policy, normalize_host
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth import limits
@@ -91,7 +91,8 @@ class DocumentClient:
         except (EgressRefused, ResponseTooLarge) as error:
             raise OAuthError(f"{shown} cannot be reached: {error.message}") from error
         except TransportError as error:
-            raise ServerUnavailable(f"{shown} cannot be reached: {error.message}") from error
+            reason = error.message.removeprefix(UNREACHABLE)
+            raise ServerUnavailable(f"{shown} cannot be reached: {reason}") from error
         except TimeoutError as error:
             raise ServerUnavailable(
                 f"{shown} did not answer within {limits.REQUEST_TIMEOUT_S:g} s; try again"

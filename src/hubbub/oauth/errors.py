@@ -56,6 +56,21 @@ class TokenRequestRefused(AuthorizationFailed):
 class LoginRequired(OAuthError):
     """A person has to log in first, in a browser."""
 
+    login_command = ""
+    """The command to run, if the settings have one."""
+
+    @classmethod
+    def at(cls, url: str, login_command: str) -> LoginRequired:
+        """Return the error for a server: with the command to run, or else with the advice for Python programs."""
+        if login_command:
+            error = cls(f"{url} needs a login: run `{login_command}`")
+            error.login_command = login_command
+            return error
+        return cls(
+            f"{url} needs a login: set `redirect_handler` of `OAuth`, or run `hubbub login {url}` and set "
+            "`store=FileCredentialStore()`"
+        )
+
 
 class UserLoginRequired(LoginRequired):
     """A user of a hub has to log in at one of its servers."""

@@ -6,6 +6,7 @@ Members that are not listed here are ignored. Nothing here fetches; `hubbub.oaut
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
@@ -18,6 +19,7 @@ from hubbub.protocol.host_origin import is_loopback
 _VISIBLE_ASCII: Final = re.compile(r"[!-~]+")
 Document = TypeVar("Document", bound=msgspec.Struct)
 
+_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 RESOURCE_METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 SERVER_METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
 OPENID_CONFIGURATION_PATH: Final = "/.well-known/openid-configuration"
@@ -74,6 +76,11 @@ def parse_document(body: bytes, kind: type[Document], url: str) -> Document:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
         raise MetadataError(f"The document at {show_url(url)} cannot be read: {error}") from None
+
+
+def valid_scopes(scopes: Iterable[str]) -> tuple[str, ...]:
+    """Return those that are a `scope-token` (RFC 6749, 3.3): others could forge lines where scopes are shown."""
+    return tuple(scope for scope in scopes if _SCOPE.fullmatch(scope))
 
 
 def insert_path(url: str, well_known: str) -> str:

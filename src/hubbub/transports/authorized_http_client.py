@@ -7,6 +7,7 @@ execute anything. Nothing else is repeated.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,12 +16,16 @@ from hubbub.errors import HttpError, TransportError
 from hubbub.net.client import HttpClient
 from hubbub.net.response import HttpResponse
 from hubbub.ports import Authorizer, RefusedRequest
+from hubbub.transports.http_errors import error_from_response
 
 if TYPE_CHECKING:
     from hubbub.net.websocket import WebSocket
 
+_UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
-REFUSALS: Final = (401, _FORBIDDEN)
+REFUSALS: Final = (_UNAUTHORIZED, _FORBIDDEN)
+_CREDENTIAL_HEADER: Final = re.compile(r"(?i)key|token|auth|cookie|secret|password")
+"""Names of headers in which callers send credentials of their own, such as X-API-Key."""
 _HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 
 
@@ -128,6 +133,12 @@ class AuthorizedHttpClient(HttpClient):
                     return response
                 with contextlib.suppress(TransportError):
                     await response.read(bounds.ERROR_BODY_BYTES)  # so that the connection can be reused
+            except TransportError as error:
+                own = [value for name, value in headers.items() if _CREDENTIAL_HEADER.search(name)]
+                if own and response.status == _UNAUTHORIZED:
+                    await _add_answer(error, response, url, own)
+                response.close()
+                raise
             except BaseException:
                 response.close()
                 raise
@@ -137,7 +148,7 @@ class AuthorizedHttpClient(HttpClient):
 
     async def _may_send_again(self, refused: RefusedRequest) -> bool:
         is_last = refused.attempt >= bounds.AUTHORIZATION_RETRIES
-        needs_other_token = refused.status == 401 or (
+        needs_other_token = refused.status == _UNAUTHORIZED or (
             refused.status == _FORBIDDEN and "insufficient_scope" in refused.challenge
         )
         return needs_other_token and not is_last and await self._authorizer.handle_refusal(refused)
@@ -152,3 +163,23 @@ class AuthorizedHttpClient(HttpClient):
         if token and token != self._learned:
             self._learned = token
             self._learn({"Authorization": token})
+
+
+async def _add_answer(error: TransportError, response: HttpResponse, url: str, sent: Sequence[str]) -> None:
+    """Put the answer of a server before an error, because it may say what is wrong with the caller's own credential."""
+
+    def mask(text: str) -> str:
+        for value in sent:
+            text = text.replace(value, "***") if value else text
+        return text
+
+    try:
+        refusal = await error_from_response(
+            response, url, bounds.ERROR_BODY_BYTES, has_session=False, mask=mask, has_authorizer=True
+        )
+    except TransportError:
+        return
+    answer = mask(refusal.message)
+    if answer not in error.message:  # several requests may have the same error
+        error.message = f"{answer}; {error.message}"
+        error.args = (error.message,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import stat
@@ -14,15 +15,17 @@ from typing import Final
 
 from hubbub import bounds
 from hubbub.errors import SettingsError
-from hubbub.net.bind_address import listen_error
+from hubbub.net.bind_address import format_address, listen_error
 
 _ALL_PERMISSIONS: Final = 0o777
 _LOCK_TIMEOUT_S: Final = 5.0
 _LOCK_POLL_S: Final = 0.01
 
 
-def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
+def listen(host: str, port: int, *, reuse_port: bool = False, option: str | None = None) -> socket.socket:
     """Open a listening socket. With `reuse_port`, other processes may listen on the same port.
+
+    `option` is how the port was chosen, for the error; by default `--port`.
 
     Raises:
         SettingsError: the address cannot be used, or this system has no SO_REUSEPORT.
@@ -38,7 +41,12 @@ def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
         listener.listen(bounds.BACKLOG)
     except OSError as error:
         listener.close()
-        raise listen_error(host, port, error) from None
+        if reuse_port and error.errno == errno.EADDRINUSE:
+            reason = "a process that was started without --reuse-port, or by another user, listens there; stop it"
+            raise SettingsError(
+                f"cannot listen on {format_address(host, port)}: {reason}, or try another --port"
+            ) from None
+        raise listen_error(host, port, error, option=option) from None
     except BaseException:
         listener.close()
         raise

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.clock import yield_to_loop
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 
 from hubbub import AuthorizationFailed, BrowserLogin, SettingsError
@@ -48,13 +49,19 @@ async def test_the_redirect_of_the_login_arrives_once() -> None:
         await visit(receiver.redirect_uri)
 
 
-async def test_a_refusal_is_a_redirect_too() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [("invalid_scope", "The authorization server refused the login"), ("access_denied", "You cancelled the login")],
+)
+async def test_a_refusal_is_a_redirect_too(error: str, said: str) -> None:
     async with BrowserLogin(lambda line: None, opens_browser=False).open() as receiver:
         waiting = asyncio.create_task(receiver.authorize(PAGE))
         await asyncio.sleep(0)
-        page = await visit(f"{receiver.redirect_uri}?error=access_denied&state=s3cret-state")
-        assert "refused the login" in page.text
-        assert "error=access_denied" in await waiting
+        page = await visit(f"{receiver.redirect_uri}?error={error}&state=s3cret-state")
+        assert said in page.text
+        assert 'name="viewport"' in page.text
+        assert "color-scheme:light dark" in page.text
+        assert f"error={error}" in await waiting
 
 
 async def test_the_browser_of_the_person_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,21 +98,25 @@ def typed(*lines: str | None) -> Callable[[], "asyncio.Future[str | None]"]:
         "http://127.0.0.1:1/callback?code=c&state=s3cret-state",
         "  code=c&state=s3cret-state ",
         "?code=c&state=s3cret-state",
+        "'http://127.0.0.1:1/callback?code=c&state=s3cret-state'",
+        ' "http://127.0.0.1:1/callback?code=c&state=s3cret-state" ',
+        "<http://127.0.0.1:1/callback?code=c&state=s3cret-state>",
     ],
 )
 async def test_an_address_can_be_pasted(line: str) -> None:
     shown: list[str] = []
     lines = typed("", "http://[bad", "the-code-alone", "http://127.0.0.1:1/callback?code=c&state=other", line)
     async with BrowserLogin(shown.append, opens_browser=False, read_line=lines).open() as receiver:
-        assert await receiver.authorize(PAGE) == line.strip()
+        assert await receiver.authorize(PAGE) == line.strip(" '\"<>")
     assert sum("copy the whole address" in each for each in shown) == 3
 
 
 async def test_an_end_of_input_leaves_the_browser() -> None:
-    lines = typed(None)
-    async with BrowserLogin(lambda line: None, opens_browser=False, read_line=lines).open() as receiver:
+    lines, shown = typed(None), list[str]()
+    async with BrowserLogin(shown.append, opens_browser=False, read_line=lines).open() as receiver:
         waiting = asyncio.create_task(receiver.authorize(PAGE))
-        await asyncio.sleep(0)
+        await yield_to_loop()
+        assert "can still be completed in a browser" in shown[-1]
         await visit(f"{receiver.redirect_uri}?code=c&state=s3cret-state")
         assert "code=c" in await waiting
 
@@ -129,11 +140,21 @@ async def test_a_redirect_uri_elsewhere_needs_a_terminal() -> None:
 async def test_a_port_can_be_fixed_and_must_be_free() -> None:
     async with BrowserLogin(lambda line: None, opens_browser=False).open() as first:
         uri = first.redirect_uri.replace("127.0.0.1", "localhost").replace("callback", "done")
-        with pytest.raises(AuthorizationFailed, match="The redirect cannot be received"):
+        with pytest.raises(AuthorizationFailed, match=r"cannot be received: .*try another redirect URI"):
             async with BrowserLogin(lambda line: None, redirect_uri=uri).open():
                 pass
     async with BrowserLogin(lambda line: None, redirect_uri=uri).open() as second:
         assert second.redirect_uri == uri
+
+
+async def test_the_port_of_an_earlier_registration_is_used_if_it_is_free() -> None:
+    async with BrowserLogin(lambda line: None, opens_browser=False).open() as first:
+        login = BrowserLogin(lambda line: None, opens_browser=False)
+        login.registered_uris = [first.redirect_uri.replace("callback", "other"), first.redirect_uri]
+        async with login.open() as second:
+            assert second.redirect_uri != first.redirect_uri
+    async with login.open() as third:
+        assert third.redirect_uri == first.redirect_uri
 
 
 @given(st.text(max_size=80))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from keyring.backend import KeyringBackend
+from keyring.backends import fail
 from keyring.errors import PasswordDeleteError
 
 from hubbub import ClientRegistration, CredentialKey, Credentials, FileCredentialStore, OAuthError, SettingsError
@@ -110,6 +111,19 @@ async def test_the_keyring_is_used_if_it_works(
     assert await at(other).kind() == "file"
     monkeypatch.undo()
     assert await at(other).kind() == "file"  # what is stored stays in use
+
+
+async def test_an_unusable_keyring_is_found_before_something_is_stored(tmp_path: Path) -> None:
+    before = keyring.get_keyring()
+    keyring.set_keyring(fail.Keyring())  # type: ignore[no-untyped-call]
+    try:
+        with pytest.raises(SettingsError, match=r"keyring cannot be used: .*details; or use an encrypted file"):
+            await at(tmp_path, "keyring").check()
+        await at(tmp_path, "file").check()
+        await at(tmp_path).check()
+    finally:
+        keyring.set_keyring(before)
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_an_unknown_store_is_an_error(tmp_path: Path) -> None:

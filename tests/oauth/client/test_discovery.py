@@ -105,6 +105,12 @@ async def test_an_authorization_server_that_was_named_must_have_metadata() -> No
             await find(server)
 
 
+async def test_malformed_scopes_are_dropped() -> None:
+    async with protected_server() as server:
+        server.resource["scopes_supported"] = ["read", "a\n  user      root", "b c", 'd"', "", "e\x1b[2J", "x:y"]
+        assert (await find(server)).scopes_supported == ("read", "x:y")
+
+
 @pytest.mark.parametrize("difference", ["/", "/other", ":1"])
 async def test_metadata_of_another_issuer_is_refused(difference: str) -> None:
     async with protected_server() as server:
@@ -116,7 +122,7 @@ async def test_metadata_of_another_issuer_is_refused(difference: str) -> None:
 async def test_metadata_of_another_resource_is_refused() -> None:
     async with protected_server() as server:
         server.resource["resource"] = "https://evil.example/mcp"
-        with pytest.raises(MetadataError, match=r"another resource, https://evil.example/mcp"):
+        with pytest.raises(MetadataError, match=r"another resource, https://evil.example/mcp.*use https://evil.ex"):
             await find(server)
         assert server.paths() == [PATH_METADATA]
 
@@ -178,7 +184,7 @@ async def test_documents_are_not_followed_to_other_addresses() -> None:
 async def test_an_authorization_server_that_is_down_is_named() -> None:
     async with protected_server() as server:
         server.resource["authorization_servers"] = ["http://127.0.0.1:1"]
-        with pytest.raises(OAuthError, match=r"http://127.0.0.1:1/.well-known/\S+ cannot be reached") as caught:
+        with pytest.raises(OAuthError, match=r"http://127.0.0.1:1/.well-known/\S+ cannot be reached: Conn") as caught:
             await find(server)
     assert not caught.value.may_have_executed
 

@@ -51,7 +51,7 @@ async def test_without_auth_the_refusal_says_how_to_log_in() -> None:
 async def test_without_a_browser_the_error_says_how_to_log_in() -> None:
     async with protected_server() as server:
         client = server.client(OAuth())
-        with pytest.raises(LoginRequired, match=rf"hubbub login {server.url}"):
+        with pytest.raises(LoginRequired, match=rf"hubbub login {server.url}` and set `store=FileCredentialStore"):
             await client.start()
         await client.close()
         assert server.token_requests == []

@@ -1,6 +1,7 @@
 """A consent page can be answered once."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.identity.scripted_browser import Page
@@ -44,7 +45,8 @@ async def test_another_process_refuses_an_answered_consent(tmp_path: Path, datab
     async with open_door(tmp_path, database=database) as first:
         app = await first.app()
         consent = await app.consent()
-        async with open_door(tmp_path, database=database, keys=first.keys, ring=first.ring) as second:
+        options: dict[str, Any] = {"keys": first.keys, "ring": first.ring, "issuer": first.url}
+        async with open_door(tmp_path, database=database, **options) as second:
             form = {**consent.forms[0].fields, "decision": "deny"}
             sent = await app.send(f"{second.url}/oauth/consent", form, {"Origin": second.url})
             assert sent.status == 303

@@ -137,7 +137,7 @@ async def test_offline_access_is_requested_only_of_providers_that_list_it(
         assert query((await app.send(app.url())).headers["Location"])["scope"] == "openid offline_access"
     with faulty_provider.serve() as provider:
         config = ProviderConfig(issuer=provider.issuer, client_id="hub", scopes=scopes)
-        async with open_door(tmp_path, provider=config) as door:
+        async with open_door(tmp_path, provider=config, database=f"sqlite:///{tmp_path / 'other.db'}") as door:
             app = await door.app()
             assert query((await app.send(app.url())).headers["Location"])["scope"] == "openid"
 

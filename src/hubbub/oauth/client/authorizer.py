@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from hubbub.errors import ConnectionClosed, HubbubError
 from hubbub.net.egress_rules import EgressRules
 from hubbub.net.timeouts import paused_timeouts
@@ -225,7 +227,8 @@ class OAuthAuthorizer:
     async def _refresh(self, credentials: Credentials) -> bool:
         """Refresh the tokens; False if that is not possible (any more)."""
         # Without a person, new tokens cost nothing, and no grant but the configured one is ever used.
-        if credentials.refresh_token is None or self._settings.grant != "authorization_code":
+        is_refreshable = credentials.refresh_token is not None and not credentials.is_ended
+        if not is_refreshable or self._settings.grant != "authorization_code":
             return await self._load()
         async with self._store.lock(self._client.key(credentials.issuer)):
             if await self._load():  # another process has refreshed them
@@ -235,8 +238,13 @@ class OAuthAuthorizer:
                 return False  # they were deleted: to store renewed ones would undo the logout
             try:
                 renewed = await self._client.refresh(credentials)
-            except TokenRequestRefused:
-                return await self._load()
+            except TokenRequestRefused as error:
+                if await self._load():
+                    return True
+                if error.code == "invalid_grant":
+                    self._credentials = msgspec.structs.replace(credentials, is_ended=True)
+                    await self._store.save(self._client.key(credentials.issuer), self._credentials)
+                return False
             await self._save(renewed, is_fresh=False)
             return True
 
@@ -268,8 +276,7 @@ class OAuthAuthorizer:
     ) -> Credentials:
         handler = self._redirect_handler()
         if handler is None:
-            url = show_url(self._client.server_url)
-            raise LoginRequired(f"{url} needs a login: run `hubbub login {url}`, or set `redirect_handler` of `OAuth`")
+            raise LoginRequired.at(show_url(self._client.server_url), self._settings.login_command)
         try:
             async with asyncio.timeout(limits.LOGIN_S), handler.open() as receiver:
                 url, pending = await self._client.begin_login(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import os
 import socket
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import parse_qs, urlsplit, urlunsplit
@@ -35,7 +36,15 @@ ReadLine = Callable[[], Awaitable[str | None]]
 
 _ADDRESS: Final = "127.0.0.1"
 _LISTENER_HOSTS: Final = (_ADDRESS, "localhost")
-_STYLE: Final = "body{font:1.1rem/1.5 system-ui,sans-serif;margin:20vh auto;max-width:34rem;padding:0 1rem}"
+_STYLE: Final = (  # as the pages of the authorization server have it
+    ":root{color-scheme:light dark;--page:#f3f4f6;--card:#fff;--text:#15181e;--line:#dcdfe5}"
+    "@media(prefers-color-scheme:dark){:root{--page:#101216;--card:#191c22;--text:#eceef2;--line:#30353f}}"
+    "*{box-sizing:border-box}"
+    "body{margin:0;min-height:100vh;display:flex;align-items:center;justify-content:center;padding:.75rem;"
+    'background:var(--page);color:var(--text);font:1rem/1.5 system-ui,"Segoe UI",Roboto,sans-serif}'
+    "main{width:100%;max-width:32rem;padding:1rem 1.5rem;background:var(--card);border:1px solid var(--line);"
+    "border-radius:.75rem}h1{margin:0 0 .625rem;font-size:1.25rem;line-height:1.25}p{margin:0 0 .75rem}"
+)
 _STYLE_HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 _HEADERS: Final = (
     (b"content-security-policy", (
@@ -46,11 +55,14 @@ _HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )  # fmt: skip
+_PASTED_AROUND: Final = " \t\r\n'\"`<>"
+"""What may surround a pasted address."""
 _RECEIVED: Final = (
     "Almost done",
     "Hubbub has received the login. You can close this page; the terminal shows the result.",
 )
 _REFUSED: Final = ("Login refused", "The authorization server refused the login. The terminal shows the reason.")
+_CANCELLED: Final = ("Login cancelled", "You cancelled the login. You can close this page.")
 _UNKNOWN: Final = (
     "Unknown login",
     "This page does not belong to a login that Hubbub waits for. Start the login again.",
@@ -76,6 +88,8 @@ class BrowserLogin:
         self._redirect_uri = redirect_uri or DEFAULT_REDIRECT_URI
         self._opens_browser = opens_browser
         self._read_line = read_line
+        self.registered_uris: Sequence[str] = ()
+        """Redirect URIs of an earlier registration, which is used again if the port of one is free."""
         parts = urlsplit(self._redirect_uri)
         self._has_listener = parts.scheme == "http" and parts.hostname in _LISTENER_HOSTS
         if not self._has_listener and read_line is None:
@@ -89,12 +103,8 @@ class BrowserLogin:
         if not self._has_listener:
             yield _Receiver(self, self._redirect_uri)
             return
-        parts = urlsplit(self._redirect_uri)
-        try:
-            listener = listen(_ADDRESS, parts.port or 0)
-        except SettingsError as error:
-            raise AuthorizationFailed(f"The redirect cannot be received: {error.message}") from None
-        receiver = _Receiver(self, _with_port(self._redirect_uri, listener))
+        listener = self._listen()
+        receiver = _Receiver(self, _with_port(self._redirect_uri, listener.getsockname()[1]))
         server = _make_server(receiver)
         task = asyncio.create_task(server.serve(listener))
         try:
@@ -102,6 +112,23 @@ class BrowserLogin:
         finally:
             server.stop()
             await asyncio.wait([task])
+
+    def _listen(self) -> socket.socket:
+        """Listen for the redirect: at a port that is registered already, if one is free.
+
+        Raises: AuthorizationFailed.
+        """
+        port = urlsplit(self._redirect_uri).port
+        if port is None:
+            for uri in self.registered_uris:
+                known_port = urlsplit(uri).port
+                if known_port is not None and _with_port(self._redirect_uri, known_port) == uri:
+                    with contextlib.suppress(SettingsError):
+                        return listen(_ADDRESS, known_port)
+        try:
+            return listen(_ADDRESS, port or 0, option="redirect URI")
+        except SettingsError as error:
+            raise AuthorizationFailed(f"The redirect cannot be received: {error.message}") from None
 
     async def show_page(self, url: str, redirect: asyncio.Future[str], accept: Callable[[str], bool]) -> str:
         """Show the page at a URL; return the redirect, from the listener or from the terminal."""
@@ -127,8 +154,10 @@ class BrowserLogin:
         for _ in range(limits.PASTED_LINES):
             line = await read_line()
             if line is None:
+                if self._has_listener:
+                    self._show("The input has ended; the login can still be completed in a browser on this machine.")
                 break
-            text = line.strip()
+            text = line.strip(_PASTED_AROUND)
             if not text:
                 continue
             if accept(text):
@@ -194,10 +223,9 @@ def _open_browser(url: str) -> None:
         return  # The URL is shown too.
 
 
-def _with_port(redirect_uri: str, listener: socket.socket) -> str:
+def _with_port(redirect_uri: str, port: int) -> str:
     """Return the redirect URI with the port of the listener, which may differ (RFC 8252, 7.3)."""
     parts = urlsplit(redirect_uri)
-    port = listener.getsockname()[1]
     return urlunsplit((parts.scheme, f"{parts.hostname}:{port}", parts.path or "/", parts.query, ""))
 
 
@@ -210,7 +238,8 @@ def _make_server(receiver: _Receiver) -> HttpServer:
         elif not receiver.accept(f"{receiver.redirect_uri.partition('?')[0]}?{exchange.query}"):
             await _respond(exchange, 400, _UNKNOWN)
         else:
-            await _respond(exchange, 200, _REFUSED if _first(exchange.query, "error") else _RECEIVED)
+            error = _first(exchange.query, "error")
+            await _respond(exchange, 200, _CANCELLED if error == "access_denied" else _REFUSED if error else _RECEIVED)
 
     async def refuse_websocket(exchange: WebSocketExchange) -> None:
         await exchange.refuse(Refusal(404, "This port receives the redirect of a login"))
@@ -233,8 +262,9 @@ def _make_server(receiver: _Receiver) -> HttpServer:
 def _respond(exchange: HttpExchange, status: int, page: tuple[str, str]) -> Awaitable[None]:
     title, text = page
     body = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title} - Hubbub</title>'
-        f"<style>{_STYLE}</style><h1>{title}</h1><p>{text}</p></html>"
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title} - Hubbub</title><style>{_STYLE}</style><main><h1>{title}</h1><p>{text}</p></main></html>"
     )
     return exchange.respond(status, body.encode(), _HEADERS, content_type=b"text/html; charset=utf-8")
 

@@ -38,6 +38,7 @@ _KEYRING_USER: Final = "credentials-key"
 _FILES: Final[Mapping[StoreKind, str]] = {"keyring": "credentials-keyring.sealed", "file": "credentials.sealed"}
 _FOLDER: Final = "credential-locks"
 _WRITE_LOCK: Final = "write.lock"
+_ADVICE: Final = f"or use an encrypted file: set {VARIABLE}=file, and log in again"
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -67,6 +68,13 @@ class FileCredentialStore:
         Raises: SettingsError.
         """
         return await asyncio.to_thread(self._find_kind)
+
+    async def check(self) -> None:
+        """Check that credentials can be stored, before a person logs in.
+
+        Raises: SettingsError.
+        """
+        await asyncio.to_thread(self._check)
 
     async def load(self, key: CredentialKey) -> Credentials | None:
         """Return the credentials of a key.
@@ -156,6 +164,14 @@ class FileCredentialStore:
                 return existing
         return None
 
+    def _check(self) -> None:
+        kind = self._find_kind()
+        if kind is None:
+            return
+        self._read_file(kind)
+        if kind == "keyring":
+            self._read_keyring()
+
     def _read(self) -> dict[CredentialKey, Credentials]:
         kind = self._find_kind()
         return {} if kind is None else self._read_file(kind)
@@ -232,16 +248,7 @@ class FileCredentialStore:
                     f"the key of {self.folder / _FILES[kind]} is missing or damaged: {error.message}; "
                     "restore it, or remove that file and run `hubbub login URL` again for each server"
                 ) from None
-        from hubbub.security.system_keyring import read_keyring, write_keyring
-
-        advice = f"or use an encrypted file: set {VARIABLE}=file, and log in again"
-        try:
-            text = read_keyring(_KEYRING_SERVICE, self._keyring_user())
-            if text is None and create:
-                text = secrets.token_hex(KEY_BYTES)
-                write_keyring(_KEYRING_SERVICE, self._keyring_user(), text)
-        except SettingsError as error:
-            raise SettingsError(f"{error.message}; {advice}") from None
+        text = self._read_keyring(create=create)
         if text is None:
             raise SettingsError(
                 f"the system's keyring has no key for {self.folder / _FILES[kind]} any more; remove that file, and run "
@@ -253,9 +260,21 @@ class FileCredentialStore:
             key = b""
         if len(key) != KEY_BYTES:
             raise SettingsError(
-                f"the entry {_KEYRING_SERVICE}/{self._keyring_user()} of the system's keyring is not a key; {advice}"
+                f"the entry {_KEYRING_SERVICE}/{self._keyring_user()} of the system's keyring is not a key; {_ADVICE}"
             )
         return key
+
+    def _read_keyring(self, *, create: bool = False) -> str | None:
+        from hubbub.security.system_keyring import read_keyring, write_keyring
+
+        try:
+            text = read_keyring(_KEYRING_SERVICE, self._keyring_user())
+            if text is None and create:
+                text = secrets.token_hex(KEY_BYTES)
+                write_keyring(_KEYRING_SERVICE, self._keyring_user(), text)
+        except SettingsError as error:
+            raise SettingsError(f"{error.message.rstrip('.')}; {_ADVICE}") from None
+        return text
 
     def _keyring_user(self) -> str:
         """The name of the entry. Another folder has another key, because the last logout deletes it."""

@@ -33,6 +33,8 @@ class ClientRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_default
     redirect_uris: tuple[str, ...] = ()
     secret_expires_at: float = 0
     """Unix time; 0: never."""
+    scopes: tuple[str, ...] = ()
+    """The scopes that the client was registered for; empty: unknown."""
 
     def __repr__(self) -> str:
         return f"ClientRegistration(client_id={self.client_id!r}, source={self.source!r})"
@@ -50,6 +52,9 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Unix time; None: unknown."""
     scopes: tuple[str, ...] = ()
     """The scopes that were granted."""
+    requested_scopes: tuple[str, ...] = ()
+    is_ended: bool = False
+    """Whether the authorization server has refused the refresh token, so that only a new login helps."""
     resource: str | None = None
     """The `resource` parameter that the tokens were requested with."""
     token_endpoint: str

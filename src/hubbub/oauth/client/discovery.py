@@ -28,6 +28,7 @@ from hubbub.oauth.metadata import (
     insert_path,
     parse_document,
     show_url,
+    valid_scopes,
 )
 
 _DEFAULT_PORTS: Final = {"https": 443, "http": 80}
@@ -140,7 +141,7 @@ async def _find_resource(
     if found is not None and not is_resource_of(found.resource, server_url):
         raise MetadataError(
             f"{show_url(server_url)} published metadata of another resource, {show_url(found.resource)}, "
-            "so no token is requested for it"
+            f"so no token is requested for it; if both are the same server, use {show_url(found.resource)}"
         )
     return found
 
@@ -200,6 +201,6 @@ def _check_server(
         metadata=metadata,
         token_endpoint=metadata.token_endpoint,
         resource=None if resource is None else resource.resource,
-        scopes_supported=() if resource is None else resource.scopes_supported or (),
+        scopes_supported=() if resource is None else valid_scopes(resource.scopes_supported or ()),
         requires_dpop=resource is not None and resource.dpop_bound_access_tokens_required is True,
     )

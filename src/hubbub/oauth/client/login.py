@@ -140,6 +140,8 @@ def read_redirect(pending: PendingLogin, redirect: str, now: float) -> str:
     if "error" in parameters:
         code, description = printable(parameters["error"]), printable(parameters.get("error_description", ""))
         detail = f" ({description})" if description else ""
+        if code == "access_denied":
+            raise AuthorizationFailed(f"The login at {shown} was cancelled: {code}{detail}")
         raise AuthorizationFailed(f"The authorization server {shown} refused the login: {code}{detail}")
     if not parameters.get("code"):
         raise AuthorizationFailed(

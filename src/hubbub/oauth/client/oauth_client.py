@@ -28,7 +28,7 @@ from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.client.tokens import TokenEndpoint, TokenResponse
 from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused
-from hubbub.oauth.metadata import show_url
+from hubbub.oauth.metadata import show_url, valid_scopes
 from hubbub.security.jose import JwtSigningKey
 from hubbub.settings.secret import Secret
 
@@ -138,6 +138,7 @@ class OAuthClient:
             registration=pending.registration,
             access_token="",
             scopes=pending.scopes,
+            requested_scopes=pending.scopes,
             resource=pending.resource,
             token_endpoint=pending.token_endpoint,
             revocation_endpoint=pending.revocation_endpoint,
@@ -334,7 +335,7 @@ class OAuthClient:
             token_type="DPoP" if kind == "dpop" else "Bearer",
             refresh_token=token.refresh_token or base.refresh_token,
             expires_at=token.expires_at(now),
-            scopes=base.scopes if token.scope is None else tuple(token.scope.split()),
+            scopes=base.scopes if token.scope is None else valid_scopes(token.scope.split()),
             id_token=token.id_token or base.id_token,
             dpop_key=base.dpop_key if kind == "dpop" else None,
             obtained_at=now,

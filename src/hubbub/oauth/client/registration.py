@@ -50,7 +50,7 @@ async def register_client(
         return ClientRegistration(
             client_id=settings.client_metadata_url, auth_method="none", source="metadata_document"
         )
-    if previous is not None and _is_reusable(previous, redirect_uri, now):
+    if previous is not None and _is_reusable(previous, redirect_uri, scopes, now):
         return previous
     if metadata.registration_endpoint is not None:
         return await _register_dynamically(documents, settings, discovered, redirect_uri, scopes)
@@ -61,9 +61,11 @@ async def register_client(
     )
 
 
-def _is_reusable(registration: ClientRegistration, redirect_uri: str, now: float) -> bool:
+def _is_reusable(registration: ClientRegistration, redirect_uri: str, scopes: tuple[str, ...], now: float) -> bool:
     has_expired = 0 < registration.secret_expires_at <= now
-    return registration.source == "dynamic" and not has_expired and redirect_uri in registration.redirect_uris
+    has_scopes = not registration.scopes or set(scopes) <= set(registration.scopes)
+    is_dynamic = registration.source == "dynamic"
+    return is_dynamic and has_scopes and not has_expired and redirect_uri in registration.redirect_uris
 
 
 async def _register_dynamically(
@@ -81,7 +83,8 @@ async def _register_dynamically(
         "application_type": "native" if is_loopback(urlsplit(redirect_uri).hostname or "") else "web",
     }
     # What a client may ever request: servers refuse a step-up to scopes that it was not registered with.
-    if usable := tuple(dict.fromkeys((*scopes, *discovered.scopes_supported[: limits.SCOPES]))):
+    usable = tuple(dict.fromkeys((*scopes, *discovered.scopes_supported[: limits.SCOPES])))
+    if usable:
         request["scope"] = " ".join(usable)
     response = await documents.send(
         "POST",
@@ -102,6 +105,7 @@ async def _register_dynamically(
         source="dynamic",
         redirect_uris=(redirect_uri,),
         secret_expires_at=registered.client_secret_expires_at or 0,
+        scopes=usable,
     )
 
 

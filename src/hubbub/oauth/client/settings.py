@@ -125,6 +125,8 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
     """Shows the authorization page. Unset: a login fails with `LoginRequired`."""
     principal: str = ""
     """Whose tokens they are, where one process has several users."""
+    login_command: str = ""
+    """The command that logs in to `store`, for the message of `LoginRequired`. Default: advice for Python programs."""
 
     def __post_init__(self) -> None:
         if self.grant not in get_args(Grant):

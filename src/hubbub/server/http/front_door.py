@@ -82,6 +82,12 @@ def make_front_door(
     return front_door
 
 
+def database_file(public_url: str) -> str:
+    """Return the name of the default database of a server; servers of one person with other URLs have other ones."""
+    host = re.sub(r"[^a-z0-9]+", "-", urlsplit(public_url).netloc.lower())[:_SHOWN_HOST_CHARACTERS]
+    return f"oauth-{host}-{sha256(public_url.rstrip('/').encode()).hexdigest()[:12]}.db"
+
+
 class _WatchedSealer:
     """Reports to the server if another process sealed the signing keys in the database with another key."""
 
@@ -99,12 +105,6 @@ class _WatchedSealer:
             if purpose == SEALED_KEY and isinstance(self._server, ManagesClients):
                 self._server.add_problem(FOREIGN_KEY_PROBLEM)
             raise
-
-
-def database_file(public_url: str) -> str:
-    """Return the name of the default database of a server; servers of one person with other URLs have other ones."""
-    host = re.sub(r"[^a-z0-9]+", "-", urlsplit(public_url).netloc.lower())[:_SHOWN_HOST_CHARACTERS]
-    return f"oauth-{host}-{sha256(public_url.rstrip('/').encode()).hexdigest()[:12]}.db"
 
 
 def _provider_config(settings: ProviderSettings) -> ProviderConfig:
