@@ -4,17 +4,19 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.oauth.front_door.door_site import open_door
+from tests.oauth.front_door.door_site import free_port, open_door
 from tests.oauth.front_door.test_hub import open_hub
 
 PROBLEM = "has another sealing key, so logins fail; give all processes the same sealing_key_file"
 
 
 async def test_a_process_with_another_sealing_key_logs_and_reports_it(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "other").mkdir()
-    async with open_door(tmp_path / "other", database=f"sqlite:///{tmp_path / 'oauth.db'}"):
+    port = free_port()  # both have the same URL: a database belongs to one
+    monkeypatch.setattr("tests.oauth.front_door.test_hub.free_port", lambda: port)
+    async with open_door(tmp_path / "other", database=f"sqlite:///{tmp_path / 'oauth.db'}", port=port):
         pass
     assert not caplog.records
     with caplog.at_level(logging.WARNING, "hubbub.oauth"):
