@@ -56,6 +56,9 @@ _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
 _EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
 _REVOKED: Final = "Your access was revoked after this login began. Go back to the app and log in again."
+_PROVIDER_FAILED: Final = (
+    "The identity provider did not log you in. Try again in a few minutes; otherwise tell the operator of this server."
+)
 _UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this server for a new one."
 
 S = TypeVar("S")
@@ -264,11 +267,11 @@ class AuthorizationFlow:
             )
             return
         logger.warning("oauth_login_failed", extra={"error": error[:80]})
-        raise PageError("The identity provider did not log you in. Go back to the app and try again.", status=502)
+        raise PageError(_PROVIDER_FAILED, status=502)
 
     def _provider_failed(self, error: OAuthError) -> PageError:
         logger.warning("oauth_provider_failed", extra={"reason": error.message})
-        return PageError(f"{error.message}.", title="The login did not succeed", status=502)
+        return PageError(_PROVIDER_FAILED, title="The login did not succeed", status=502)
 
     async def login(self, exchange: HttpExchange) -> None:
         """Serve the page that asks for an API key, and its form."""
