@@ -425,6 +425,7 @@ class Front(Server, IdentifiesPeople):
     def add_client_grants(self, grants: ClientGrants) -> None:
         """Let the hub end the grants of clients."""
         self.hub.client_grants = grants
+        grants.on_event = self.hub.record_event
 
     def offer_sealer(self, sealer: Sealer) -> None:
         """Use this sealer in the whole hub from now on."""
