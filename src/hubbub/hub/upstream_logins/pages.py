@@ -33,7 +33,7 @@ from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits as page_limits
 from hubbub.oauth.front_door import pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
-from hubbub.oauth.front_door.authorization import PageError
+from hubbub.oauth.front_door.page_error import PageError
 from hubbub.oauth.front_door.web import (
     BadParameters,
     BrowserCookie,

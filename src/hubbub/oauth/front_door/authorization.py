@@ -22,6 +22,7 @@ from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
+from hubbub.oauth.front_door.page_error import PageError
 from hubbub.oauth.front_door.provider import Provider
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
@@ -63,19 +64,6 @@ _UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the oper
 
 S = TypeVar("S")
 logger = logging.getLogger("hubbub.oauth")
-
-
-class PageError(HubbubError):
-    """A login cannot continue; the message is shown to the person at the browser."""
-
-    def __init__(
-        self, message: str, *, title: str = "This login cannot continue", status: int = 400, return_url: str = ""
-    ) -> None:
-        """`return_url`: where the person can return to the app."""
-        super().__init__(message)
-        self.title = title
-        self.status = status
-        self.return_url = return_url
 
 
 class AuthorizationFlow:
@@ -217,7 +205,8 @@ class AuthorizationFlow:
         try:
             url = await self._provider.login_url(state=state, nonce=login.nonce, verifier=login.verifier)
         except OAuthError as error:
-            raise self._provider_failed(error) from None
+            await self._report_provider_failure(exchange, request, error)
+            return
         await redirect(exchange, url, headers)
 
     async def callback(self, exchange: HttpExchange) -> None:
@@ -240,7 +229,8 @@ class AuthorizationFlow:
                 first(parameters, "code"), nonce=login.nonce, verifier=login.verifier
             )
         except OAuthError as error:
-            raise self._provider_failed(error) from None
+            await self._report_provider_failure(exchange, login.request, error)
+            return
         user = found.user
         if login.request is not None and self._provider_logins is not None:
             user = await self._provider_logins.start(found)
@@ -269,9 +259,19 @@ class AuthorizationFlow:
         logger.warning("oauth_login_failed", extra={"error": error[:80]})
         raise PageError(_PROVIDER_FAILED, status=502)
 
-    def _provider_failed(self, error: OAuthError) -> PageError:
+    async def _report_provider_failure(
+        self, exchange: HttpExchange, request: ClientRequest | None, error: OAuthError
+    ) -> None:
+        """Tell a client on this computer, which waits; otherwise show a page, because anyone can register a client."""
         logger.warning("oauth_provider_failed", extra={"reason": error.message})
-        return PageError(_PROVIDER_FAILED, title="The login did not succeed", status=502)
+        url = ""
+        if request is not None:
+            code = "temporarily_unavailable" if isinstance(error, ServerUnavailable) else "server_error"
+            url = self._error_url(request.redirect_uri, request.state, code, _PROVIDER_FAILED)
+            if is_local_redirect(request.redirect_uri):
+                await redirect(exchange, url)
+                return
+        raise PageError(_PROVIDER_FAILED, title="The login did not succeed", status=502, return_url=url)
 
     async def login(self, exchange: HttpExchange) -> None:
         """Serve the page that asks for an API key, and its form."""
