@@ -23,7 +23,7 @@ from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redire
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
 from hubbub.oauth.front_door.page_error import PageError
-from hubbub.oauth.front_door.provider import Provider
+from hubbub.oauth.front_door.provider import AccountRefused, Provider
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
 from hubbub.oauth.front_door.web import (
@@ -264,6 +264,8 @@ class AuthorizationFlow:
     ) -> None:
         """Tell a client on this computer, which waits; otherwise show a page, because anyone can register a client."""
         logger.warning("oauth_provider_failed", extra={"reason": error.message})
+        if isinstance(error, AccountRefused):
+            raise PageError(f"{error.message}.", title="The login did not succeed", status=502) from None
         url = ""
         if request is not None:
             code = "temporarily_unavailable" if isinstance(error, ServerUnavailable) else "server_error"
