@@ -2,11 +2,12 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.pack import Shares
-from hubbub.shares import SharedSlots
+from hubbub.shares import SharedSlots, tenant_of
 
 
 def fill(shares: Shares, owner: str) -> None:
@@ -66,6 +67,64 @@ def test_the_limit_holds_and_owners_without_slots_are_removed(limit: int, steps:
         assert set(shares.owners) == {owner for owner, amount in held.items() if amount}
 
 
+def test_a_tenant_gets_no_more_by_having_more_users() -> None:
+    shares = Shares(1024)
+    for number in range(1024):
+        fill(shares, f"acme/user{number}#key")
+    assert len(shares) == 896
+    fill(shares, "beta/ada#key")
+    assert shares.held_by("beta/ada#key") == 98  # seven eighths of the 112 that an owner without a tenant would get
+
+
+def test_one_user_of_a_tenant_leaves_room_for_the_others() -> None:
+    for limit in range(3, 9):
+        shares = Shares(limit)
+        fill(shares, "acme/ada#key")
+        assert len(shares) == limit - 2
+        assert shares.has_room("acme/bob#key")
+        shares.take("acme/bob#key")
+        assert not shares.has_room("acme/eve#key")
+        assert shares.has_room("beta/ada#key")
+
+
+@pytest.mark.parametrize(
+    ("owner", "tenant"),
+    [("acme/ada#k1", "acme"), ("/ops#k1", ""), ("key:ada", ""), ("2001:db8::/64", ""), ("https://idp/ada", "")],
+)
+def test_only_names_of_principals_of_tenants_have_a_tenant(owner: str, tenant: str) -> None:
+    assert tenant_of(owner) == tenant
+
+
+OWNERS = ["", "key:a", "key:b", "acme/ada#1", "acme/bob#1", "acme/bob#2", "beta/ada#1"]
+
+
+@given(st.integers(1, 60), st.lists(st.tuples(st.sampled_from(OWNERS), st.integers(-9, 9))))
+def test_a_table_is_divided_among_tenants_and_then_among_their_principals(
+    limit: int, steps: list[tuple[str, int]]
+) -> None:
+    """All principals of a tenant together get what one owner without a tenant would get, and each a part of that."""
+    shares, groups = Shares(limit), Shares(limit)
+    for owner, amount in steps:
+        tenant = tenant_of(owner)
+        if amount < 0 and shares.held_by(owner) >= -amount:
+            shares.give_back(owner, -amount)
+            groups.give_back(tenant or owner, -amount)
+        elif amount > 0:
+            has_room = shares.has_room(owner, amount)
+            if not tenant or not shares.held_by(owner):
+                assert has_room == groups.has_room(tenant or owner, amount)
+            elif has_room:
+                assert groups.has_room(tenant, amount)
+            if has_room:
+                shares.take(owner, amount)
+                groups.take(tenant or owner, amount)
+                if tenant and shares.held_by(owner) > amount:
+                    assert groups.has_room(tenant), "the last place of a tenant is for a principal that holds none"
+        assert len(shares) == len(groups) <= limit
+        for name in OWNERS:
+            assert shares.usage(name) == (groups.held_by(tenant_of(name) or name), shares.held_by(name))
+
+
 async def start_waiting(slots: SharedSlots, *owners: str) -> list[asyncio.Task[None]]:
     tasks = [asyncio.create_task(slots.take(owner), name=owner) for owner in owners]
     await asyncio.sleep(0)
@@ -85,6 +144,22 @@ async def test_a_free_slot_goes_to_the_waiter_with_the_fewest_slots() -> None:
         await asyncio.sleep(0)
     assert order == ["cid", "cid", "bob", "ada"]
     assert [task.done() for task in waiting] == [True]
+
+
+async def test_a_free_slot_goes_to_the_tenant_with_the_fewest_slots() -> None:
+    slots = SharedSlots(8)
+    for number in range(7):
+        assert slots.take_nowait(f"acme/user{number}#key")
+    assert slots.take_nowait("beta/ada#key")
+    assert not slots.take_nowait("acme/new#key")
+    acme, beta = await start_waiting(slots, "acme/new#key", "beta/bob#key")
+    for number in range(2):
+        slots.give_back(f"acme/user{number}#key")
+    await asyncio.sleep(0)
+    assert (acme.done(), beta.done()) == (False, True)
+    slots.give_back("acme/user2#key")
+    await asyncio.sleep(0)
+    assert acme.done()
 
 
 async def test_a_slot_left_by_a_waiter_is_not_lost() -> None:

@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+import msgspec
+
 from hubbub import bounds
 from hubbub.errors import HubbubError, SettingsError
 from hubbub.observe import configure_logging
@@ -192,8 +194,10 @@ def serve_http(
     from hubbub.server.http.app import HttpApp
     from hubbub.server.public_routes import IdentifiesPeople
     from hubbub.transports import http_server
+    from hubbub.transports.open_files import fit_connections
     from hubbub.transports.signals import stop_signals
 
+    settings = msgspec.structs.replace(settings, max_connections=fit_connections(settings.max_connections))
     app = HttpApp(server, settings)
     http = make_http_server(app, settings)
 

@@ -100,7 +100,7 @@ URI_DECODINGS: Final = 4
 
 # -- shares of common resources --------------------------------------------------
 SHARE_OF_FREE: Final = 7
-"""One caller may hold this many times what is still free: seven eighths of all if it is the only one."""
+"""One caller, or all of a tenant together, may hold this many times what is free: seven eighths if it is alone."""
 
 # -- HTTP ----------------------------------------------------------------------
 BODY_TIMEOUT_S: Final = 30.0
@@ -111,6 +111,8 @@ REQUEST_HEAD_BYTES: Final = 64 * 1024
 """The request line and the headers of one request."""
 CONNECTIONS: Final = 20_000
 """Open connections of one endpoint, of which each network has a share; more are answered with 503."""
+RESERVED_FILES: Final = 256
+"""Open files that connections of callers cannot use: for servers, databases, logs and the interpreter."""
 IDLE_CONNECTION_S: Final = 60.0
 """How long a connection may stay open between two requests."""
 BACKLOG: Final = 2048
@@ -167,6 +169,8 @@ CACHED_HOSTS: Final = 256
 """Allowed `Host` values, and as many `Origin` values, that are cached after parsing."""
 CREDENTIAL_BYTES: Final = 8 * 1024
 """An API key or bearer token as sent."""
+JWT_HEADER_BYTES: Final = 4 * 1024
+"""The header of a JWT: a DPoP proof has its public key there, some tokens have certificates."""
 KEY_FILE_BYTES: Final = 1024 * 1024
 """A file of API keys or of public keys."""
 KEY_FILE_CHECK_INTERVAL_S: Final = 1.0
@@ -310,6 +314,8 @@ UPSTREAM_QUEUED_CALLS: Final = 256
 """Calls that wait for one of those."""
 UPSTREAM_SESSIONS: Final = 8
 """Sessions with one upstream besides its first: one for each client that can receive its requests at the same time."""
+UPSTREAM_WATCHED_RESOURCES: Final = 10_000
+"""Resources of one upstream that callers watch, counted once for each principal."""
 UNANSWERED_INPUT_MAX_S: Final = 30.0
 """How long an input request may stay unanswered before its session is given to a waiting call, if no other is free."""
 UPSTREAM_SESSION_IDLE_S: Final = 300.0
@@ -339,7 +345,7 @@ MIN_NAME_CHARACTERS: Final = 16
 HUB_SEARCH_TOOLS: Final = 50
 """Tools of a view up to which no search tool is offered."""
 HUB_CACHED_SCOPE_SETS: Final = 64
-"""Sets of scopes for which one view keeps encoded lists; with more, all of them are dropped first."""
+"""Groups of callers for whom one view keeps lists and the search index; the least recently used are dropped first."""
 HUB_SEARCH_RESULTS: Final = 50
 """Tools that one search may return."""
 HUB_LISTED_TOOL_NAMES: Final = 200
@@ -359,7 +365,7 @@ RESULT_BYTES: Final = 256 * 1024
 RESULT_TTL_S: Final = 3600.0
 """How long such a link can be followed."""
 RESULT_TOTAL_BYTES: Final = 256 * 1024 * 1024
-"""Results kept for such links; when full, the oldest of the caller with the most is dropped."""
+"""Results kept for such links; when full, the tenant or caller with the most loses its oldest."""
 STORED_RESULTS: Final = 256
 """Number of results kept for such links."""
 PREVIEW_BYTES: Final = 4096

@@ -105,8 +105,9 @@ class IdInUse(InvalidRequest):
 class MessageTooLarge(MessageError):
     """The message is larger than a limit of `hubbub.bounds`."""
 
-    def __init__(self, subject: str, limit: int, start: bytes = b"") -> None:
-        super().__init__(f"{subject} is larger than the limit of {limit} bytes and was skipped; send a smaller one")
+    def __init__(self, subject: str, limit: int, start: bytes = b"", *, setting: str = "") -> None:
+        size = f"{limit} bytes ({setting})" if setting else f"{limit} bytes"
+        super().__init__(f"{subject} is larger than the limit of {size} and was skipped; send a smaller one")
         self.limit = limit
         self.start = start
         """The first bytes of the message, if they were read, to find its id. Never part of the message."""
@@ -319,9 +320,9 @@ class RateLimited(HubbubError):
 class Overloaded(HubbubError):
     """A limit of `hubbub.bounds` was reached."""
 
-    def __init__(self, subject: str, limit: int, hint: str = "") -> None:
-        hint = f"; {hint}" if hint else ""
-        super().__init__(f"Too many {subject} (limit {limit}); try again when some have finished{hint}")
+    def __init__(self, subject: str, limit: int, hint: str = "", *, setting: str = "") -> None:
+        end, name = hint and f"; {hint}", setting and f"{setting} = "
+        super().__init__(f"Too many {subject} (limit {name}{limit}); try again when some have finished{end}")
         self.limit = limit
 
 

@@ -231,8 +231,8 @@ class WebSocketExchange(Protocol):
         Raises: ConnectionClosed.
         """
 
-    async def close(self, code: int) -> None:
-        """Close the connection, if it is open."""
+    async def close(self, code: int, reason: str = "") -> None:
+        """Close the connection, if it is open. The reason has at most 123 bytes."""
 
 
 class TenantDirectory(Protocol):

@@ -57,7 +57,7 @@ class Rounds:
     async def begin(self, call: Call, start: StartHandler) -> Reply:
         """Run a handler that may request input; return its result or its first input requests."""
         owner = call.caller.owner
-        if not self._shares.has_room(owner) and not self.drop_oldest(owner=owner):
+        if not self._shares.has_room(owner) and not self.drop_oldest(lambda other: other == owner):
             raise Overloaded("calls that wait for input", self._shares.limit)
         round_ = Round(os.urandom(12).hex(), _digest(call), call, self._input_timeout_s, owner)
         self._rounds[round_.id] = round_
@@ -91,14 +91,14 @@ class Rounds:
         if tasks:
             await asyncio.wait(tasks, timeout=bounds.SHUTDOWN_TIMEOUT_S)
 
-    def drop_oldest(self, *, after_s: float = 0.0, owner: str | None = None) -> bool:
+    def drop_oldest(self, matches: Callable[[str], bool], *, after_s: float = 0.0) -> bool:
         """End the exchange that has waited longest: callers that never return must not block others.
 
-        With an owner, only one of its own. Return whether one has waited for `after_s`.
+        Only of owners that match. Return whether one has waited for `after_s`.
         """
         latest = asyncio.get_running_loop().time() - after_s
-        candidates = (round_ for round_ in self._rounds.values() if owner is None or round_.owner == owner)
-        waiting = next((round_ for round_ in candidates if round_.is_suspended), None)
+        candidates = (round_ for round_ in self._rounds.values() if round_.is_suspended and matches(round_.owner))
+        waiting = next(candidates, None)
         if waiting is None or waiting.requested_at > latest:
             return False
         self._drop(waiting)

@@ -4,30 +4,41 @@ Used for every table that the callers of one endpoint share: sessions, streams,
 stored events, suspended exchanges, connections, concurrent requests, threads, and the calls and sessions
 of an upstream. An owner is an authenticated principal, or else a network address
 (`Caller.owner`); callers that cannot be distinguished are one owner with an empty name, which
-may use the whole table.
+may use the whole table. A table is divided among tenants first, and the part of each tenant among its principals, so
+that a tenant does not get more by having more users, keys or logins.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import lru_cache
 
 from hubbub import bounds
+
+
+@lru_cache(maxsize=4096)
+def tenant_of(owner: str) -> str:
+    """Return the tenant of an owner `tenant/user#credential`; empty for any other owner."""
+    tenant, _, user = owner.partition("/")
+    return tenant if "#" in user else ""
 
 
 class Shares:
     """How much of one table each owner holds.
 
     An owner may take more only while it holds less than `SHARE_OF_FREE` times what is free, and
-    the last place only if it holds nothing: a single owner gets seven eighths. What an owner
-    holds is never taken away for another.
+    the last place only if it holds nothing: a single owner gets seven eighths. The same rule applies to
+    all principals of a tenant together, and then to each of them, where what its tenant may still take is free.
+    What an owner holds is never taken away for another.
     """
 
-    __slots__ = ("_held", "limit", "total")
+    __slots__ = ("_held", "_held_by_tenant", "limit", "total")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._held: dict[str, int] = {}
+        self._held_by_tenant: dict[str, int] = {}
         self.total = 0
 
     @classmethod
@@ -47,20 +58,53 @@ class Shares:
         """How much this owner holds."""
         return self._held.get(owner, 0)
 
+    def usage(self, owner: str) -> tuple[int, int]:
+        """How much the tenant of an owner holds, and the owner itself: orders owners by what they use.
+
+        An owner without a tenant counts as one.
+        """
+        held = self._held.get(owner, 0)
+        tenant = tenant_of(owner)
+        return self._held_by_tenant.get(tenant, 0) if tenant else held, held
+
+    def find_largest(self) -> str:
+        """The owner with the most in the tenant with the most; not of an empty table."""
+        return max(self._held, key=self.usage)
+
+    def fair_share(self, owner: str) -> float:
+        """How much each tenant had if all that hold something, and that of this owner, held equally much."""
+        return self.limit / len({tenant_of(name) or name for name in (*self._held, owner)})
+
     def has_room(self, owner: str, amount: int = 1) -> bool:
         """Whether this owner may take `amount` more."""
         free = self.limit - self.total
         if amount > free:
             return False
         held = self._held.get(owner, 0)
+        if "#" in owner and (tenant := tenant_of(owner)):
+            return self._has_tenant_room(tenant, held, free, amount)
         if not owner or not held:
             return True
         return amount < free and held + amount <= bounds.SHARE_OF_FREE * free
+
+    def _has_tenant_room(self, tenant: str, held: int, free: int, amount: int) -> bool:
+        factor, held_by_tenant = bounds.SHARE_OF_FREE, self._held_by_tenant.get(tenant, 0)
+        if not held_by_tenant:
+            return True
+        if amount >= free or held_by_tenant + amount > factor * free:
+            return False
+        if not held:
+            return True
+        # What the tenant may still take, one at a time, by the rule above.
+        free = min(free - 1, (factor * (free + 1) - held_by_tenant) // (factor + 1))
+        return amount < free and held + amount <= factor * free
 
     def take(self, owner: str, amount: int = 1) -> None:
         """Record that an owner took `amount`."""
         self._held[owner] = self._held.get(owner, 0) + amount
         self.total += amount
+        if "#" in owner and (tenant := tenant_of(owner)):
+            self._held_by_tenant[tenant] = self._held_by_tenant.get(tenant, 0) + amount
 
     def give_back(self, owner: str, amount: int = 1) -> None:
         """Record that an owner returned `amount`. A lent slot may be returned before it is taken again."""
@@ -70,12 +114,19 @@ class Shares:
         else:
             self._held.pop(owner, None)
         self.total -= amount
+        if "#" in owner and (tenant := tenant_of(owner)):
+            left = self._held_by_tenant.get(tenant, 0) - amount
+            if left:
+                self._held_by_tenant[tenant] = left
+            else:
+                self._held_by_tenant.pop(tenant, None)
 
 
 class SharedSlots:
     """Slots that callers share, with a queue of calls that wait for one.
 
-    A free slot goes to the owner that holds fewest, and among its calls to the first.
+    A free slot goes to the tenant that holds fewest, there to the principal that holds fewest, and among its calls to
+    the first.
     """
 
     def __init__(self, limit: int) -> None:
@@ -119,7 +170,7 @@ class SharedSlots:
         if not self._queues:
             return
         while ready := [waiting for waiting in self._queues if self._shares.has_room(waiting)]:
-            owner = min(ready, key=self._shares.held_by)
+            owner = min(ready, key=self._shares.usage)
             slot_future = self._queues[owner][0]
             self._remove(owner, slot_future)
             if not slot_future.done():

@@ -1,6 +1,8 @@
 """Administration of a hub with policy, keys and audit: every call is decided and recorded, each area has its limits."""
 
+import asyncio
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from tests.clock import wait_until
 from tests.hub.upstream_callers import make_caller, request_result
 
 from hubbub import AuditUnavailable, Principal, Server, ToolError, ToolNotFound
@@ -77,6 +80,11 @@ class GovernedHub:
     async def _request(self, method: str, params: Any, principal: Principal | None) -> Any:
         who = replace(make_caller(), principal=principal or local_operator())
         return await request_result(self.admin.peer, method, params, who)
+
+    def records_of(self, event: str) -> list[Any]:
+        """The records of an event in the newest segment."""
+        lines = max((self.folder / "audit").glob("journal-0*.jsonl")).read_bytes().splitlines()
+        return [record for record in map(json.loads, lines) if record["event"] == event]
 
     def records(self) -> list[Any]:
         return [record for _, record in read_records(self.folder / "audit")]
@@ -221,6 +229,51 @@ async def test_an_administrator_of_a_tenant_reads_its_records_only(tmp_path: Pat
         verified = await hub.call("hub.audit.verify")
         assert verified["holds"]
         assert verified["report"]["records"] > 4
+
+
+async def test_one_request_reads_a_part_of_a_long_journal_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.admin.audit.MAX_READ_BYTES", 4000)
+    async with open_hub(tmp_path) as hub:
+        for _ in range(20):
+            await hub.call("hub.sessions.list", BEN)
+        own = await hub.call("hub.audit.search", ANN)
+        assert (own["records"], own["isComplete"]) == ([], False)
+        assert f"from_seq={own['nextSeq']}" in own["hint"]
+        requests = 1
+        while not own["isComplete"] and not own["records"]:
+            own = await hub.call("hub.audit.search", ANN, from_seq=own["nextSeq"], limit=1)
+            requests += 1
+        assert requests > 3
+        assert own["records"][0]["user"] == "ann"
+        last = await hub.call("hub.audit.tail", BEN, event="call.end")
+        assert last["isComplete"] is False
+        assert "with `since`" in last["hint"]
+        today = await hub.call("hub.audit.tail", BEN, limit=1)
+        assert (today["isComplete"], today["hint"]) == (False, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+async def test_searches_of_the_journal_leave_threads_for_others(tmp_path: Path) -> None:
+    async with open_hub(tmp_path) as hub:
+        slow = tmp_path / "audit" / "journal-9999999999999999.jsonl"
+        os.mkfifo(slow)  # Opening it waits for the test.
+        searches = [
+            asyncio.create_task(hub.call("hub.audit.search", replace(OPERATOR, name=f"/root#{number}")))
+            for number in range(40)
+        ]
+
+        def release() -> bool:
+            os.close(os.open(slow, os.O_RDWR))
+            return all(search.done() for search in searches)
+
+        try:
+            await wait_until(lambda: len(hub.records_of("decision")) == len(searches))
+            assert await asyncio.to_thread(lambda: "done") == "done"
+        finally:
+            await wait_until(release)
+        assert all(isinstance(search.exception(), ToolError) for search in searches)  # a pipe is not a file
 
 
 async def test_a_key_is_created_rotated_and_revoked_by_an_operator_and_shown_once(tmp_path: Path) -> None:

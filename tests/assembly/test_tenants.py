@@ -134,6 +134,7 @@ async def test_a_changed_file_of_cedar_policies_is_applied_and_a_broken_one_is_n
         assert governor.engine.version == second
 
 
+@pytest.mark.requirement("S5")
 def test_the_egress_rules_apply_to_the_keys_of_tokens(tmp_path: Path) -> None:
     text = hub_text(tmp_path) + '[egress]\nallow = ["keys.example.com"]\n'
     settings = ServeSettings(jwt_keys="https://keys.example.com/jwks", jwt_issuer="i", jwt_audience=("a",))

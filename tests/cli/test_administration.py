@@ -14,7 +14,8 @@ import pytest
 from tests.cli.conftest import Run, clean_environment
 from tests.governance.journals import open_journal
 
-from hubbub.governance.audit_events import AuditEvent
+from hubbub.admin.audit import MAX_READ_BYTES
+from hubbub.governance.audit_events import AuditEvent, Fact
 from hubbub.hub.state_file import running_hubs
 
 PROGRAM = '''
@@ -284,6 +285,7 @@ def test_the_policy_of_the_running_hub_is_shown_and_tested(hubbub: Run, tmp_path
         assert (both.returncode, "--config chooses a file" in both.stderr) == (2, True)
 
 
+@pytest.mark.requirement("A5")
 def test_the_journal_of_the_running_hub_is_verified_searched_and_exported(hubbub: Run, tmp_path: Path) -> None:
     root = hubbub("keys", "create", "root", "--scope", "hub:admin", "--key-file", "keys.toml").stdout.strip()
     boss = create_key(hubbub, "boss", "acme", "--scope", "hub:admin")
@@ -340,3 +342,24 @@ def test_an_export_of_many_pages_ends_where_it_began_and_misses_no_record(hubbub
         assert (len(table), table[0].startswith("seq,")) == (2501, True)
         everything = hubbub("audit", "export", *local).stdout.splitlines()
         assert "hub.audit.tail" in everything[-1]  # its own requests for pages are not part of it
+
+
+def test_a_long_journal_is_searched_in_parts_and_a_tail_says_that_it_read_a_part(hubbub: Run, tmp_path: Path) -> None:
+    async def write() -> None:
+        async with open_journal(tmp_path / "audit") as journal:
+            await journal.record(AuditEvent(event="old"))
+            facts: dict[str, Fact] = {f"fact {number}": "x" * 1000 for number in range(10)}
+            for _ in range(1800):
+                await journal.record(AuditEvent(event="filler", facts=facts))
+            await journal.record(AuditEvent(event="new"))
+
+    asyncio.run(write())
+    assert sum(path.stat().st_size for path in (tmp_path / "audit").glob("journal-*")) > MAX_READ_BYTES
+    create_key(hubbub, "ada", "acme")
+    with serve_hub(tmp_path):
+        local = choose_hub()
+        found = [hubbub("audit", "search", "--event", event, *local).stdout for event in ("old", "new", "none")]
+        assert [text.split()[2:] for text in found] == [["old"], ["new"], []]
+        last = hubbub("audit", "tail", "--event", "old", *local)
+        assert (last.returncode, last.stdout) == (0, "")
+        assert "use hub.audit.search" in last.stderr

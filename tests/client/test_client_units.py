@@ -88,6 +88,7 @@ def test_cached_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) ->
     assert cached_names() == ["d"]
 
 
+@pytest.mark.requirement("I5")
 def test_private_results_are_not_cached_if_the_caller_may_change() -> None:
     cache = ResultCache(keeps_private=False)
     cache.put("tools/list", None, page(ttlMs=1000))

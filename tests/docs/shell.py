@@ -6,12 +6,14 @@ Ports 3000 and 8765 are whichever are free, so that tests can run side by side.
 """
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from tests.docs.blocks import ROOT, Step, output_matches
 
 DEADLINE_S = 60.0
 POLL_S = 0.02
+_PORTS = (10_000, 32_768)
+"""Below those of outgoing connections on Linux."""
 _READY_SUFFIX = "stops it\n"
 """The end of the lines that a server prints once it serves."""
 
@@ -132,6 +136,8 @@ def _compare(step: Step, output: str) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Choose a port that the kernel gives to no outgoing connection, which could take it between two servers."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port := random.randrange(*_PORTS)))
+            return port

@@ -186,6 +186,7 @@ async def test_a_thousand_streams_are_notified_of_a_change_and_leave_no_resource
         links = await open_streams(here, 1000)
         during = await here.count_resources()
         assert (during.streams, during.listeners) == (1000, before.listeners + 1000)
+        assert during.tasks - before.tasks <= 1000
         assert (await here.site.post(request("ping"))).status == 200
         await here.site.post(call("add_tool", {"name": "new"}))
         async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""An MCP server over HTTP that repeats the headers of requests in everything that it sends."""
+"""An MCP server over HTTP that repeats the headers and paths of requests in everything that it sends."""
 
 import asyncio
 import base64
@@ -57,6 +57,7 @@ async def run_echo_upstream() -> AsyncIterator[EchoUpstream]:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             first, *lines = head.strip().split("\r\n")
             headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            headers[":path"] = first.split()[1]
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             upstream.requests.append(headers)
             message = json.loads(body) if first.startswith("POST") else {}

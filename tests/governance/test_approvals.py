@@ -281,6 +281,27 @@ def test_what_ended_is_remembered_up_to_a_bound(recorded: RecordedApprovals, mon
             recorded.approvals.require(delete(name))
 
 
+def test_a_tenant_that_floods_ends_no_denial_of_another(
+    recorded: RecordedApprovals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals_module, "MAX_ENDED", 4)
+    denied = recorded.request(delete("a", by=member(0, "beta")))
+    recorded.approvals.deny(denied.id, OPERATOR)
+    for number in range(9):
+        recorded.approvals.deny(recorded.request(delete(by=member(number))).id, OPERATOR)
+    with pytest.raises(ApprovalDenied):
+        recorded.approvals.require(delete("a", by=member(0, "beta")))
+    remembered = []
+    for number in range(9):
+        try:
+            recorded.approvals.require(delete(by=member(number)))
+        except ApprovalDenied:
+            remembered.append(number)
+        except ApprovalRequired:
+            pass
+    assert remembered == [6, 7, 8]
+
+
 def test_other_settings_apply_to_new_requests(recorded: RecordedApprovals) -> None:
     error = recorded.request(delete())
     recorded.approvals.configure(ApprovalSettings(expires_s=10, max_pending=1))

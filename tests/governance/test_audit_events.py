@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from hubbub.governance.audit_events import MAX_FACTS, MAX_TEXT_CHARACTERS, AuditEvent, encode_event, format_time
 from hubbub.governance.decision import PolicyDecision
 
+pytestmark = pytest.mark.requirement("A3")
+
 any_text = st.text(st.characters(codec=None, categories=None), max_size=50)  # with surrogates
 
 

@@ -159,6 +159,7 @@ async def test_an_answer_after_the_time_limit_starts_nothing() -> None:
     assert guarded.ran == []
 
 
+@pytest.mark.requirement("L4")
 @versions
 async def test_a_policy_that_changes_meanwhile_makes_the_answer_worthless(version: str) -> None:
     guarded, person = GuardedServer(), SlowPerson()

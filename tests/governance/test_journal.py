@@ -1,6 +1,7 @@
 """The audit journal: durable records, groups, segments, retention, and what happens if it cannot be written."""
 
 import asyncio
+import errno
 import json
 import os
 import re
@@ -157,6 +158,7 @@ async def test_a_clock_that_jumps_back_changes_nothing(tmp_path: Path) -> None:
     assert verify(tmp_path).holds
 
 
+@pytest.mark.requirement("A5")
 async def test_retention_deletes_sealed_segments_only_and_records_it(tmp_path: Path) -> None:
     clock = Clock()
     async with open_journal(tmp_path, clock, retention_days=7, segment_bytes=4096) as journal:
@@ -175,6 +177,7 @@ async def test_retention_deletes_sealed_segments_only_and_records_it(tmp_path: P
     assert expiry["kept_from"] == report.first_seq
 
 
+@pytest.mark.requirement("A5")
 async def test_a_clock_that_jumps_ahead_deletes_nothing(tmp_path: Path) -> None:
     clock = Clock()
     async with open_journal(tmp_path, clock, retention_days=7, segment_bytes=4096) as journal:
@@ -218,6 +221,7 @@ async def fill_until_refused(journal: Journal) -> int:
     pytest.fail("the disk never filled up")
 
 
+@pytest.mark.requirement("A2")
 async def test_a_full_disk_refuses_calls_and_the_journal_recovers_when_there_is_space(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 512 * 1024) as disk:
         ballast = disk / "ballast"
@@ -356,6 +360,81 @@ async def test_when_the_queue_is_full_record_waits_and_later_records_are_counted
     assert calls == [f"c{number}" for number in (*range(100 - lost), *range(100, 200))]
     assert sum(gap["lost"] for gap in facts(tmp_path, "journal.gap")) == lost
     assert verify(tmp_path).holds
+
+
+async def test_a_decision_is_not_acknowledged_for_the_gap_record_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes: list[bool] = []
+
+    def flush(descriptor: int) -> None:
+        if outcomes and not outcomes.pop(0):
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("hubbub.governance.segment_writer.sync_data", flush)
+    async with open_journal(tmp_path, segment_bytes=1024, node="n") as journal:
+        (segment,) = segments(tmp_path)
+        room = 1024 - segment.stat().st_size
+        await journal.record(AuditEvent(event="x" * (room - 300)))  # The next record fills the segment.
+        assert segments(tmp_path) == [segment]
+        outcomes += [False]
+        with pytest.raises(AuditUnavailable, match="Input/output error"):
+            await journal.record(call_event(1))
+        outcomes += [True, False]  # The gap record is written, and its seal is not.
+        with pytest.raises(AuditUnavailable, match="Input/output error"):
+            await journal.record(call_event(2))
+        assert events(tmp_path)[-1] == "journal.gap"
+        await journal.record(call_event(3))
+    assert [record.call for record in all_records(tmp_path) if record.call] == ["c3"]
+    assert [gap["refused"] for gap in facts(tmp_path, "journal.gap")] == [1, 1]
+    assert verify(tmp_path).holds
+
+
+async def test_an_unexpected_error_refuses_the_calls_of_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[Exception] = []
+
+    def flush(descriptor: int) -> None:
+        if failures:
+            raise failures[0]
+
+    monkeypatch.setattr("hubbub.governance.segment_writer.sync_data", flush)
+    async with open_journal(tmp_path) as journal:
+        failures.append(ValueError("secret text"))
+        found = await asyncio.gather(*(journal.record(call_event(1)) for _ in range(3)), return_exceptions=True)
+        assert [str(error) for error in found] == [AuditUnavailable("unexpected ValueError").message] * 3
+        failing = journal.status
+        assert failing.problem == "unexpected ValueError"
+        await advance_and_settle(61)  # The head and the seals are still taken care of.
+        failures.clear()
+        await journal.record(call_event(2))
+        assert journal.status.problem is None
+        await advance_and_settle(61)
+        await wait_until(lambda: json.loads((tmp_path / "head.json").read_text())["seq"] == journal.durable_seq)
+    assert [record.call for record in all_records(tmp_path) if record.call] == ["c2"]
+    assert verify(tmp_path).holds
+    assert "secret text" in caplog.text  # With its stack trace, once.
+
+
+async def test_a_damaged_name_of_the_node_refuses_calls_and_stops_the_next_start(tmp_path: Path) -> None:
+    folder = tmp_path / "audit"
+    async with open_journal(folder) as journal:
+        name = (folder / "node").read_bytes()
+        (folder / "node").write_bytes(b"\xff\xfe")
+        segments(folder)[0].rename(tmp_path / "aside")  # The journal looks for its end again.
+        with pytest.raises(AuditUnavailable, match="node is not text"):
+            await journal.record(call_event(1))
+        (tmp_path / "aside").rename(folder / "journal-0000000000000001.jsonl")
+        with pytest.raises(AuditUnavailable, match="node is not text"):
+            await journal.record(call_event(2))
+        (folder / "node").write_bytes(name)
+        await journal.record(call_event(3))
+        (folder / "node").write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match="write the name of the node into it"):
+        await Journal(folder).open()
+    assert [record.call for record in all_records(folder) if record.call] == ["c3"]
+    assert verify(folder).holds
 
 
 async def test_a_closed_journal_refuses_records(tmp_path: Path) -> None:

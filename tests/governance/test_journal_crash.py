@@ -16,6 +16,7 @@ KILLS = int(os.environ.get("AUDIT_KILLS", "10"))
 """For each of two settings: 20 in the suite; 100 by hand make 200."""
 
 
+@pytest.mark.requirement("A2")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="writers are forked")
 @pytest.mark.parametrize("sync", ["batch", "off"])
 def test_no_acknowledged_record_is_lost_and_the_chain_holds_after_each_kill(tmp_path: Path, sync: str) -> None:

@@ -46,6 +46,7 @@ async def read_rows(url: str) -> list[Any]:
         await database.close()
 
 
+@pytest.mark.requirement("A5")
 async def test_records_arrive_in_the_table_as_they_are_in_the_file(tmp_path: Path, url: str) -> None:
     folder = tmp_path / "audit"
     async with open_journal(folder) as journal, copying(url, folder, journal) as copy:

@@ -5,13 +5,14 @@ import csv
 from pathlib import Path
 
 import pytest
-from tests.governance.journals import DENY, Clock, call_event, open_journal, segments, write_journal
+from tests.governance.journals import DAY_S, DENY, Clock, call_event, open_journal, segments, write_journal
 
 from hubbub.governance.audit_events import AuditEvent
 from hubbub.governance.journal_reader import (
     Filter,
     follow_records,
     format_csv,
+    read_bounded_tail,
     read_records,
     read_tail,
     search_records,
@@ -27,6 +28,7 @@ async def write_mixed(folder: Path) -> None:
         await journal.record(call_event(3, event="call.end", shown_as="files_read", outcome="ok", ms=2.5, bytes=10))
 
 
+@pytest.mark.requirement("A1")
 @pytest.mark.parametrize(
     ("wanted", "calls"),
     [
@@ -58,6 +60,53 @@ async def test_records_are_read_from_a_number_on_over_several_segments(tmp_path:
     assert [record.seq for _, record in read_tail(tmp_path, 15)] == every[-15:]
     assert read_tail(tmp_path, 0) == []
     assert len(read_tail(tmp_path, 10**9)) == len(every)
+
+
+async def test_a_record_is_found_in_a_large_segment_by_its_number(tmp_path: Path) -> None:
+    async with open_journal(tmp_path, sync="off") as journal:
+        await asyncio.gather(*(journal.record(call_event(number)) for number in range(9000)))
+    (segment,) = segments(tmp_path)
+    assert segment.stat().st_size > 3 * 1024 * 1024
+    for first in (1, 2, 17, 4500, 8999, 9001, 9002):
+        assert [record.seq for _, record in read_records(tmp_path, first_seq=first)] == list(range(first, 9002))
+    lines = segment.read_bytes().splitlines(keepends=True)
+    segment.write_bytes(b"".join(lines[:2000]) + b"damaged\n" * 300_000 + b"".join(lines[2000:]))
+    for first in (1, 1999, 2001, 8999):
+        assert [record.seq for _, record in read_records(tmp_path, first_seq=first)] == list(range(first, 9002))
+
+
+async def test_a_search_by_time_skips_segments_of_earlier_days_and_misses_no_record(tmp_path: Path) -> None:
+    clock = Clock()
+    steps = [0, 3600, DAY_S, 60, 40 * DAY_S, -40 * DAY_S, -60, DAY_S, 7200, -7200, 3 * DAY_S]
+    async with open_journal(tmp_path, clock, segment_bytes=4096) as journal:
+        for number, step in enumerate(steps):
+            clock.now_s += step
+            for _ in range(5):
+                await journal.record(call_event(number))
+    everything = [record for _, record in read_records(tmp_path)]
+    assert len({record.ts for record in everything}) > len(steps) - 4
+    for since in {record.ts[:size] for record in everything for size in (10, 13, 27)}:
+        wanted = [record.seq for record in everything if record.ts >= since]
+        assert [record.seq for _, record in search_records(tmp_path, Filter(since=since))] == wanted
+        assert [record.seq for _, record in read_tail(tmp_path, 1000, Filter(since=since))] == wanted
+    first = segments(tmp_path)[0]
+    lines = first.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"ts":"2027', b'"ts":"9999')  # found if it were read
+    first.write_bytes(b"".join(lines))
+    assert [record for _, record in search_records(tmp_path, Filter(since="9999"))] == []
+    assert len([record for _, record in read_records(tmp_path) if record.ts > "9999"]) == 1
+
+
+async def test_a_tail_reads_no_more_than_it_may(tmp_path: Path) -> None:
+    await write_journal(tmp_path, range(40), segment_bytes=4096)
+    everything = list(read_records(tmp_path))
+    total = sum(len(line) for line, _ in everything)
+    for max_bytes in (1000, 4200, 9000, total - 1, total):
+        found, is_limited = read_bounded_tail(tmp_path, 1000, Filter(), max_bytes)
+        assert is_limited is (max_bytes < total)
+        assert found == everything[-len(found) :]
+        assert max_bytes - 4096 < sum(len(line) for line, _ in found) <= max_bytes
+    assert read_bounded_tail(tmp_path, 3, Filter(), total) == (everything[-3:], False)
 
 
 async def test_a_followed_journal_yields_what_is_added_over_seals(tmp_path: Path) -> None:

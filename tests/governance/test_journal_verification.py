@@ -22,6 +22,8 @@ from hubbub.governance.journal_verification import BadRecord, verify
 from hubbub.security.crypto import VerifyingKey
 from hubbub.store.hash_chain import link_line
 
+pytestmark = pytest.mark.requirement("A4")
+
 Lines = list[bytes]
 RECORDS = 30
 

@@ -70,6 +70,18 @@ def test_the_tests_of_a_requirement_exist(id: str) -> None:
         assert not name or name in found, test
 
 
+def test_tests_in_the_table_are_marked_for_their_requirement() -> None:
+    marks = set(marked_tests())
+    marked_modules = {(id, test.partition("::")[0]) for id, test in marks}
+    missing = [
+        (id, test)
+        for id, tests in read_table()
+        for test in tests
+        if not {(id, test), (id, test.partition("::")[0])} & (marks if "::" in test else marked_modules)
+    ]
+    assert missing == []
+
+
 def test_marked_tests_are_in_the_row_of_their_requirement() -> None:
     table, marks = dict(read_table()), list(marked_tests())
     assert len(marks) > len(COUNTS)

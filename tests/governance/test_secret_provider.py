@@ -182,6 +182,7 @@ async def test_a_variable_is_read_again_after_its_time() -> None:
     assert await value_of(secrets) == OTHER
 
 
+@pytest.mark.requirement("K6")
 async def test_a_changed_file_is_read_at_once(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text(VALUE)
@@ -250,6 +251,7 @@ ENVIRON = {"KEY": VALUE, "KEY_OF_A": OTHER}
 OVERRIDE = {"a": SecretSource(env="KEY_OF_A")}
 
 
+@pytest.mark.requirement("K1")
 @pytest.mark.parametrize(
     ("settings", "found"),
     [
@@ -275,6 +277,7 @@ async def test_a_secret_is_scoped_to_tenants(settings: SecretSettings, found: di
             assert "[secrets.key]" in denied.value.message
 
 
+@pytest.mark.requirement("K1")
 async def test_reading_failing_and_denying_are_reported_without_the_value() -> None:
     events = Events()
     clock, environ = Clock(), {"KEY": VALUE}

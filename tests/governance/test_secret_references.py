@@ -136,6 +136,7 @@ async def test_a_tenant_without_access_gets_an_error_and_others_are_served() -> 
         assert echo.requests
 
 
+@pytest.mark.requirement("L3", "K6")
 async def test_a_rotated_secret_is_sent_with_the_next_request_of_the_session(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text("first-rotated-key")
@@ -323,6 +324,7 @@ def test_a_config_without_references_loads_no_governance() -> None:
     assert done.stdout == "False\n"
 
 
+@pytest.mark.requirement("K2")
 def test_a_secret_stays_hidden_when_it_is_printed_or_copied() -> None:
     secret = Secret("hidden-value")
     assert "hidden-value" not in f"{secret!r} {secret} {[secret]}"

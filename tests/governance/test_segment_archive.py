@@ -14,6 +14,8 @@ from hubbub.governance.journal import Journal
 from hubbub.governance.journal_verification import verify
 from hubbub.settings.governance import AuditSettings
 
+pytestmark = pytest.mark.requirement("A5")
+
 # Like storage that keeps what it has: a second copy of a file has to be the same.
 COPY = 'test -e "$0/$2" && exec cmp "$1" "$0/$2"; cp "$1" "$0/$2" && echo "$2" >> "$0/order"'
 

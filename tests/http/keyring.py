@@ -1,5 +1,6 @@
 """A key file whose keys can be revoked."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -37,4 +38,10 @@ class Keyring:
     def set_scopes(self, name: str, scopes: tuple[str, ...]) -> None:
         """Give the same key other scopes."""
         self._records[name] = msgspec.structs.replace(self._records[name], scopes=scopes)
+        self._write()
+
+    def set_expiry(self, name: str, moment: float) -> None:
+        """Let the same key expire."""
+        expires = datetime.fromtimestamp(moment, UTC)
+        self._records[name] = msgspec.structs.replace(self._records[name], expires=expires)
         self._write()

@@ -20,10 +20,14 @@ _URL = re.compile(r"serves (https?://(?:localhost|(?:[0-9.]+|\[[0-9a-f:]+\]):([0
 class ServerProcess:
     """A running server. Its output is in `stderr_lines`."""
 
-    def __init__(self, *arguments: str, port: int = 0, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, port: int = 0, environment: Mapping[str, str] | None = None, max_files: str | None = None
+    ) -> None:
+        """`max_files`: options of `ulimit` for the limit on open files, such as `-n 256`."""
+        limited = [] if max_files is None else ["sh", "-c", f'ulimit {max_files}; exec "$@"', "sh"]
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("HUBBUB_")}
         self._process = subprocess.Popen(
-            [HUBBUB, "serve", *arguments, "--port", str(port)],
+            [*limited, HUBBUB, "serve", *arguments, "--port", str(port)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -20,6 +20,8 @@ from tests.hub.local_hubs import make_hub, toolbox
 
 from hubbub import Context, Server
 
+pytestmark = pytest.mark.requirement("I2", "I6")
+
 PARTS = ["credential", "user", "tenant"]
 each_part = pytest.mark.parametrize("part", PARTS)
 SECRET = "the secret of ada"

@@ -43,6 +43,7 @@ async def test_every_caller_has_a_principal_with_its_tenant_user_and_credential(
         assert len(set(names)) == 4
 
 
+@pytest.mark.requirement("I1")
 @pytest.mark.parametrize("path", ["/", "/health", "/mcp/health", "/metrics", "/mcp", "/sse"])
 async def test_nobody_is_admitted_without_a_credential_even_on_loopback(tmp_path: Path, path: str) -> None:
     async with run_with_tenants(tmp_path, insecure=True) as site:
@@ -184,6 +185,7 @@ def sign(key: jwk.Key, **changes: Any) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
+@pytest.mark.requirement("L3")
 async def test_a_refreshed_token_keeps_its_session_and_another_login_does_not_get_it(tmp_path: Path) -> None:
     key = jwk.RSAKey.generate_key(2048)
     (tmp_path / "key.json").write_text(json.dumps(key.as_dict(private=False)))

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from hubbub import Overloaded
-from hubbub.hub.admission import Breaker, CallLimiter
+from hubbub import Caller, Overloaded, Principal, bounds
+from hubbub.hub.admission import Breaker, Breakers, CallLimiter
 from hubbub.pack.http import Backoff
+from hubbub.protocol.revisions import NEWEST_MODERN
 
 
 def far_deadline() -> float:
@@ -41,6 +42,13 @@ async def test_a_full_queue_refuses_calls() -> None:
         await slots.acquire(far_deadline())
     slots.release()
     await waiting
+
+
+def test_many_principals_of_one_tenant_leave_slots_for_others() -> None:
+    slots = CallLimiter("calls", 64, 256)
+    taken = [slots.acquire_nowait(f"acme/user{number}#key") for number in range(64)]
+    assert taken.count(True) == 56
+    assert slots.acquire_nowait("beta/ann#key")
 
 
 async def test_queued_calls_end_at_their_deadline_or_when_cancelled() -> None:
@@ -203,3 +211,17 @@ def test_allow_trial_admits_one_call_at_once() -> None:
     breaker.allow_trial()
     assert breaker.admit()
     assert not breaker.admit()
+
+
+def test_breakers_of_a_tenant_with_many_users_replace_each_other() -> None:
+    def caller(tenant: str, user: str) -> Caller:
+        return Caller(revision=NEWEST_MODERN, principal=Principal(f"{tenant}/{user}#key", tenant=tenant, user=user))
+
+    breakers = Breakers(1)
+    for who in (caller("beta", "ann"), caller("acme", "first"), caller("acme", "last")):
+        breakers.get(who).record_failure("timeout")
+    for number in range(bounds.UPSTREAM_QUEUED_CALLS - 2):
+        breakers.get(caller("acme", str(number)))
+    assert not breakers.get(caller("beta", "ann")).is_closed
+    assert not breakers.get(caller("acme", "last")).is_closed
+    assert breakers.get(caller("acme", "first")).is_closed

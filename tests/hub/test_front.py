@@ -7,9 +7,20 @@ import pytest
 from tests.hub.local_hubs import library, list_names, make_hub, open_client, toolbox
 from tests.server.raw_client import ALL_CAPABILITIES, DIALECTS, LEGACY, MODERN, PLAIN, connect_raw_client
 
-from hubbub import Context, HubSettings, ProvidedResource, Server, ToolSettings, UpstreamConfig
+from hubbub import (
+    Caller,
+    Context,
+    HubSettings,
+    Principal,
+    ProvidedResource,
+    Server,
+    ToolSettings,
+    UpstreamConfig,
+    bounds,
+)
 from hubbub.hub.config import HubConfig
 from hubbub.hub.gateway import Gateway
+from hubbub.protocol.revisions import NEWEST_MODERN
 
 NEWEST = (PLAIN, LEGACY[-1], MODERN)
 
@@ -379,3 +390,23 @@ async def test_without_output_schemas_structured_content_is_limited_too(is_on: b
         assert ("structuredContent" in found) is is_on
         assert not found.get("isError")
         assert "hub://results/" in str(found["content"])
+
+
+async def test_lists_of_the_callers_that_were_served_last_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "HUB_CACHED_SCOPE_SETS", 3)
+    server = Server("guarded")
+    for number in range(4):
+        server.tool(name=f"tool{number}", scopes=[f"scope{number}"])(lambda: "")
+    hub = make_hub(server)
+
+    def lists(number: int) -> Any:
+        principal = Principal(f"user{number}", frozenset({f"scope{number}"}))
+        return hub.fronts[""].visible_to(Caller(revision=NEWEST_MODERN, principal=principal))
+
+    async with open_client(hub) as client:
+        await list_names(client)
+        found = [lists(number) for number in range(3)]
+        assert lists(0) is found[0]
+        lists(3)
+        assert (lists(0) is found[0], lists(2) is found[2]) == (True, True)
+        assert lists(1) is not found[1]

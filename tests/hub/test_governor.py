@@ -1,75 +1,23 @@
 """What a policy, quotas, approvals and the journal do to the calls of a hub, in every era."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.clock import advance_and_settle, wait_until
-from tests.hub.local_hubs import library, list_names, make_hub, toolbox
-from tests.server.raw_client import ALL_CAPABILITIES, MODERN, RawClient, connect_raw_client
+from tests.hub.governed_hubs import LEGACY, connect, decisions, each_era, governed_hub, journal, shop, user
+from tests.hub.local_hubs import library, list_names, toolbox
+from tests.server.raw_client import ALL_CAPABILITIES, MODERN, connect_raw_client
 
 from hubbub import Principal, Server
-from hubbub.assembly.governance import add_governor
 from hubbub.governance.audit_events import AuditRecord
 from hubbub.governance.journal_reader import read_records
 from hubbub.governance.journal_verification import verify
-from hubbub.governance.repeated_denials import MAX_COUNTED_DENIALS
-from hubbub.hub.gateway import Gateway
-from hubbub.settings.governance import GovernanceSettings
+from hubbub.governance.repeated_denials import MAX_RECORDED_TARGETS
 
-LEGACY = "2025-11-25"
-ERAS = [LEGACY, MODERN]
-each_era = pytest.mark.parametrize("dialect", ERAS)
 HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-TENANTS = [{"name": "red", "servers": ["library"]}, {"name": "blue"}]
-
-
-def user(tenant: str, name: str = "ada", credential: str = "c1") -> Principal:
-    return Principal(f"{tenant}/{name}#{credential}", tenant=tenant, user=name, credential=credential)
-
-
-def shop(ran: list[str]) -> Server:
-    server = Server("shop")
-
-    @server.tool
-    async def order(item: str) -> str:
-        """Order an item."""
-        ran.append(item)
-        return f"ordered {item}"
-
-    return server
-
-
-def governed_hub(*servers: Server, folder: Path | None = None, **settings: Any) -> Gateway:
-    audit = {} if folder is None else {"audit": {"folder": str(folder), "sync": "off"}}
-    governance = msgspec.convert({"tenants": TENANTS, **audit, **settings}, GovernanceSettings)
-    if folder is None:
-        governance = msgspec.structs.replace(governance, tenants=())
-    hub = make_hub(*servers, governance=governance)
-    add_governor(hub)
-    return hub
-
-
-@asynccontextmanager
-async def connect(
-    hub: Gateway, principal: Principal, dialect: str = LEGACY, capabilities: dict[str, Any] | None = None
-) -> AsyncIterator[RawClient]:
-    options: dict[str, Any] = {"principal": principal, "scope": f"session of {principal.name}"}
-    async with hub.running(), connect_raw_client(hub.main_front, dialect, capabilities or {}, **options) as client:
-        yield client
-
-
-def decisions(folder: Path) -> list[tuple[str, str, str, str]]:
-    found: list[tuple[str, str, str, str]] = []
-    for _, record in read_records(folder):
-        if record.event == "decision":
-            assert record.decision is not None
-            found.append((record.tenant, record.action, record.tool, record.decision.effect))
-    return found
 
 
 @each_era
@@ -220,10 +168,6 @@ async def test_resources_and_prompts_follow_the_policy(tmp_path: Path) -> None:
     assert ("read", "page://library/3", "deny") in denied
 
 
-def journal(folder: Path, *events: str) -> list[AuditRecord]:
-    return [record for _, record in read_records(folder) if record.event in events]
-
-
 async def test_a_call_that_waits_in_the_queue_is_recorded_before_its_error_and_joined_with_its_approval(
     tmp_path: Path,
 ) -> None:
@@ -335,6 +279,7 @@ async def test_a_record_has_the_name_that_the_caller_used(tmp_path: Path) -> Non
     assert denied.shown_as == ""
 
 
+@pytest.mark.requirement("A1")
 @each_era
 async def test_repetitions_of_a_denied_call_are_recorded_with_a_count(tmp_path: Path, dialect: str) -> None:
     rules = [{"effect": "deny", "tools": ["hammer", "saw"]}]
@@ -364,12 +309,25 @@ def denials(folder: Path) -> list[tuple[str, Any]]:
     return [(record.tool, (record.facts or {}).get("repeated", 0)) for record in found]
 
 
-async def test_a_flood_of_different_denied_names_counts_a_bounded_number_of_them(tmp_path: Path) -> None:
+@each_era
+async def test_of_a_flood_of_different_denied_names_the_first_are_recorded_and_the_others_counted(
+    tmp_path: Path, dialect: str
+) -> None:
     hub = governed_hub(library(), folder=tmp_path, policy={"rules": [{"effect": "deny", "tools": ["page://*"]}]})
-    uris = [f"page://library/{number}" for number in range(MAX_COUNTED_DENIALS + 10)]
-    async with connect(hub, user("blue"), MODERN) as ada:
+    uris = [f"page://library/{number}" for number in range(MAX_RECORDED_TARGETS + 300)]
+    async with connect(hub, user("blue"), dialect) as ada:
         for uri in (*uris, uris[-1], uris[0]):
             await ada.error("resources/read", {"uri": uri})
-    found = [(record.tool, record.facts) for record in journal(tmp_path, "decision")]
-    assert [tool for tool, facts in found if facts is None] == [*uris, uris[0]]  # it was forgotten
-    assert [(tool, facts) for tool, facts in found if facts] == [(uris[-1], {"repeated": 1})]
+        async with connect_raw_client(hub.main_front, dialect, {}, principal=user("blue", "bob"), scope="bob") as bob:
+            await bob.error("resources/read", {"uri": uris[-1]})
+        await advance_and_settle(1.1)
+        await ada.error("resources/read", {"uri": uris[-1]})  # a first one again
+    found = journal(tmp_path, "decision")
+    assert [record.tool for record in found if record.facts is None] == [
+        *uris[:MAX_RECORDED_TARGETS], uris[-1], uris[-1],
+    ]  # fmt: skip
+    counts = [(record.user, record.tool, record.facts) for record in found if record.facts]
+    assert sorted(counts) == [("ada", "", {"others": 301}), ("ada", uris[0], {"repeated": 1})]
+    (others,) = [record for record in found if record.facts == {"others": 301}]
+    assert (others.action, others.kind, others.server, others.call) == ("read", "resource", "library", "")
+    assert others.decision == found[0].decision

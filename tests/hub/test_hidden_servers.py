@@ -19,7 +19,7 @@ from tests.hub.tenant_hub import Key, TenantHub, run_tenant_hub
 from hubbub import Server
 from hubbub.hub.local import LocalUpstream
 
-pytestmark = pytest.mark.usefixtures("own_folders")
+pytestmark = [pytest.mark.usefixtures("own_folders"), pytest.mark.requirement("I2")]
 
 WORD, OTHER_WORD = "zebra", "okapi"
 PROGRAM = """

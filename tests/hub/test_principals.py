@@ -33,6 +33,8 @@ from hubbub.hub.gateway import Gateway
 from hubbub.pack.http import Backoff
 from hubbub.protocol.revisions import PLAIN
 
+pytestmark = pytest.mark.requirement("I2")
+
 NOTEBOOK = str(Path(notebook.__file__))
 SINGLE = """
 import json, sys
@@ -238,6 +240,7 @@ async def test_one_principal_cannot_use_up_the_calls_of_a_server() -> None:
         await asyncio.wait(hanging)
 
 
+@pytest.mark.requirement("L5")
 async def test_crashes_of_one_principals_process_do_not_affect_other_principals() -> None:
     async with open_upstream(
         asking_config(), breaker_failures=2, backoff=lambda: Backoff((60.0,), jitter=0)

@@ -2,9 +2,11 @@
 
 import msgspec
 import pytest
-from tests.governance.echo_upstream import run_echo_upstream
+from tests.client.scripted_server import ScriptedRequest, legacy_handler, scripted_server
+from tests.governance.echo_upstream import LEGACY, run_echo_upstream
 from tests.hub.local_hubs import library, toolbox
 from tests.hub.upstream_callers import call_tool, make_caller
+from tests.transports.http_configs import make_config
 
 from hubbub import Principal, SecretDenied, ServerConfig, UpstreamConfig, UpstreamUnavailable
 from hubbub.governance.audit_events import AuditEvent
@@ -15,6 +17,8 @@ from hubbub.hub.recorded_events import RecordedEvents
 from hubbub.protocol.revisions import NEWEST_LEGACY
 from hubbub.settings.governance import SecretSettings
 from hubbub.settings.secret import SecretTemplate
+
+pytestmark = pytest.mark.requirement("A1")
 
 
 def make_recorded_hub(*upstreams: UpstreamConfig) -> tuple[Gateway, list[AuditEvent]]:
@@ -87,3 +91,40 @@ async def test_a_connection_that_the_egress_rules_refuse_is_recorded_with_its_ho
         await hub.wait_connected()
     (event,) = found
     assert (event.event, event.server, event.facts) == ("egress.refused", "meta", {"host": "169.254.169.254"})
+
+
+async def test_sessions_of_users_are_recorded_when_they_open_when_they_are_renewed_and_when_they_end() -> None:
+    sessions: list[str] = []
+    lost: set[str] = set()
+
+    async def handle(request: ScriptedRequest) -> None:
+        if request.headers.get("mcp-session-id") in lost:
+            await request.reply(404)
+        elif request.rpc == "initialize":
+            sessions.append(f"s{len(sessions)}")
+            result = {"protocolVersion": LEGACY, "capabilities": {"tools": {}}, "serverInfo": {}}
+            await request.result(result, mcp_session_id=sessions[-1])
+        elif request.rpc == "tools/call":
+            await request.result({"content": []})
+        else:
+            raise NotImplementedError
+
+    ada = Principal("acme/ada#1", tenant="acme", user="ada", client="laptop", credential="1")
+    who = msgspec.structs.replace(make_caller(), principal=ada)
+    async with scripted_server(legacy_handler(handle)) as server:
+        hub, found = make_recorded_hub(UpstreamConfig(id="there", remote=make_config(server, id="there")))
+        async with hub.running():
+            await call_tool(hub.upstreams["there"], "echo", {}, who)
+            lost.add(sessions[-1])
+            with pytest.raises(UpstreamUnavailable, match="no longer knows this session"):
+                await call_tool(hub.upstreams["there"], "echo", {}, who)  # It may have run, so it is not sent again.
+            await call_tool(hub.upstreams["there"], "echo", {}, who)
+    recorded = [event for event in found if event.event.startswith("session.")]
+    assert [event.event for event in recorded] == ["session.open", "session.reinit", "session.close"]
+    for event in recorded:
+        assert (event.tenant, event.user, event.client, event.credential) == ("acme", "ada", "laptop", "1")
+        assert event.server == "there"
+        assert event.facts is not None
+        assert event.facts["transport"] == "streamable_http"
+    assert recorded[-1].facts is not None
+    assert recorded[-1].facts["reason"] == "stopped"

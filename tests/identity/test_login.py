@@ -14,8 +14,9 @@ import msgspec
 import pytest
 from tests.cli.conftest import clean_environment
 from tests.cli.pseudo_terminal import Terminal
-from tests.identity.protected_site import ProtectedSite, protect_notes
+from tests.identity.protected_site import NOTES, ProtectedSite, protect_notes, serve
 from tests.identity.provider_process import ProviderProcess
+from tests.interop.external_servers import free_port
 
 from hubbub import CredentialKey, Credentials, FileCredentialStore
 
@@ -163,7 +164,7 @@ async def test_a_registered_client_with_a_secret_is_refreshed_without_it(
 ) -> None:  # fmt: skip
     client = oidc_provider.register("http://127.0.0.1/callback")
     log_in(
-        *("--client-id", client["client_id"], "--client-secret-env", "SECRET"),
+        *("--issuer", oidc_provider.issuer, "--client-id", client["client_id"], "--client-secret-env", "SECRET"),
         *("--scope", f"openid offline_access {SCOPE}"),
         person="bob",
         SECRET=client["client_secret"],
@@ -203,3 +204,17 @@ async def test_a_login_whose_tokens_cannot_be_refreshed_any_more_is_renewed_by_a
     assert checks[0]["name"] == site.url
     assert not checks[0]["ok"]
     assert f"hubbub login {site.url}" in checks[0]["advice"]
+
+
+def test_a_secret_is_sent_only_to_a_named_authorization_server(hubbub: Run, site: ProtectedSite) -> None:
+    done = hubbub("login", site.url, "--client-id", "4711", "--client-secret-env", "SECRET", SECRET="s3cret")
+    assert done.returncode == 2
+    assert "--client-secret-env needs --issuer" in done.stderr
+
+
+def test_a_server_without_a_login_is_named(hubbub: Run, tmp_path: Path) -> None:
+    port = free_port()
+    with serve(tmp_path, "", str(NOTES), port=port) as open_site:
+        done = hubbub("login", open_site.url)
+    assert done.returncode == 3
+    assert f"{open_site.url} did not ask for a login: it answered a request without a token with status" in done.stderr

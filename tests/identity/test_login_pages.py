@@ -15,6 +15,7 @@ from tests.identity.user_hub import NOTES, UserHub, run_user_hub, text_of
 
 from hubbub.hub.config import CONNECT
 from hubbub.hub.upstream_logins import limits
+from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
 
@@ -202,3 +203,31 @@ async def test_keys_cannot_be_tried_without_limit(tmp_path: Path, site: Protecte
             statuses.append((await asyncio.to_thread(browser.submit, page, {"key": "hub_wrong"})).status)
         assert statuses[0] == 403
         assert statuses[-1] == 429
+
+
+async def test_a_link_is_used_once_and_by_one_browser_at_all_processes(tmp_path: Path, site: ProtectedSite) -> None:
+    """Two hubs share a database and a sealing key; browsers reach either of them."""
+    database, key = f"sqlite:///{tmp_path / 'oauth.db'}", os.urandom(KEY_BYTES)
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    async with (
+        run_user_hub(folders[0], site, store=SqlCredentialStore(database, Sealer([key]))) as first,
+        run_user_hub(folders[1], site, store=SqlCredentialStore(database, Sealer([key]))) as second,
+    ):
+        for hub in (first, second):
+            hub.gateway.use_sealer(Sealer([key]))
+        url, browser = await new_link(first, "ada"), ScriptedBrowser()
+        elsewhere = url.replace(first.url, second.url)
+        callback = (await asyncio.to_thread(to_callback, first, browser, url, "ada", "alice")).url
+        page = await asyncio.to_thread(to_provider, second, ScriptedBrowser(), elsewhere, "ada")
+        assert page.status == 400
+        assert "another browser" in page.text
+        cookies = [cookie for cookie in browser.cookies if cookie.name.startswith("hubbub-connect-")]
+        assert (await asyncio.to_thread(browser.visit, callback)).status == 200
+        for cookie in cookies:
+            browser.cookies.set_cookie(cookie)
+        replayed = await asyncio.to_thread(browser.visit, callback.replace(first.url, second.url))
+        assert "ended already" in replayed.text
+        page = await asyncio.to_thread(ScriptedBrowser().visit, elsewhere)
+        assert "used already" in page.text

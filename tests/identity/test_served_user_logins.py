@@ -6,16 +6,17 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import clean_environment
+from tests.cli.pseudo_terminal import Terminal
 from tests.http.keyring import Keyring
 from tests.identity.hub_site import SECRET, oauth_section, provider_section
-from tests.identity.protected_site import ProtectedSite, protect_notes, serve
+from tests.identity.protected_site import NOTES, ProtectedSite, protect_notes, serve
 from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.interop.external_servers import free_port
@@ -25,6 +26,7 @@ from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import Sealer, read_key
 
 LINK = re.compile(r"http://\S+/oauth/connect/\S+")
+AUTHORIZATION = re.compile(r"http://\S+response_type=code\S+")
 TENANTS = '[[tenants]]\nname = "acme"\n[[tenants]]\nname = "globex"\n'
 
 
@@ -128,26 +130,38 @@ def run_command(folder: Path, *arguments: str, **more: str) -> subprocess.Comple
     )  # fmt: skip
 
 
-def log_in_with_command(folder: Path, hub: ProtectedSite, key: Mapping[str, str], person: str) -> str:
-    """Run `hubbub login HUB --upstream notes`, and be the person in front of it; return what it wrote."""
+def run_login(
+    folder: Path, visit: Callable[[str], None], pattern: re.Pattern[str], *arguments: str, **more: str
+) -> tuple[int, str, str]:
+    """Run `hubbub login`, and be the person in front of it; return the exit code, and what it wrote."""
     kept = {name: value for name, value in clean_environment().items() if name not in ("DISPLAY", "BROWSER")}
-    command = [sys.executable, "-m", "hubbub", "login", hub.url, "--upstream", "notes", "--key-env", "HUB_KEY"]
     with subprocess.Popen(
-        command, cwd=folder, env=kept | home(folder) | {"HUB_KEY": key["X-API-Key"]}, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "hubbub", "login", *arguments], cwd=folder, env=kept | home(folder) | more,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stderr is not None
         shown = ""
-        while (found := LINK.search(shown)) is None:
+        while (found := pattern.search(shown)) is None:
             line = process.stderr.readline()
             assert line, shown
             shown += line
+        visit(found[0])
+        written, errors = process.communicate(timeout=120)
+    return process.returncode, written, shown + errors
+
+
+def log_in_with_command(folder: Path, hub: ProtectedSite, key: Mapping[str, str], person: str) -> str:
+    """Run `hubbub login HUB --upstream notes` as a person; return what it wrote."""
+
+    def visit(url: str) -> None:
         browser = ScriptedBrowser()
-        page = browser.submit(browser.visit(found[0]), {"key": key["X-API-Key"]})
+        page = browser.submit(browser.visit(url), {"key": key["X-API-Key"]})
         page = browser.log_in(page.url, person)
         assert "You are logged in at notes" in page.text, page.text
-        written, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+
+    options = (hub.url, "--upstream", "notes", "--key-env", "HUB_KEY")
+    code, written, errors = run_login(folder, visit, LINK, *options, HUB_KEY=key["X-API-Key"])
+    assert code == 0, errors
     return written
 
 
@@ -178,6 +192,86 @@ def test_the_command_line_logs_in_and_out_at_a_server_behind_a_hub(tmp_path: Pat
         )
         assert ended.returncode == 0, ended.stderr
         assert "/oauth/connect/" in whoami(key).stderr
+        again = run_command(
+            user_folder, "logout", hub.url, "--upstream", "notes", "--key-env", "HUB_KEY", HUB_KEY=key["X-API-Key"]
+        )
+        assert (again.returncode, again.stdout) == (1, "")
+        assert "not logged in at notes" in again.stderr
+
+
+def test_the_command_line_reports_a_login_that_the_person_declined(tmp_path: Path, notes: ProtectedSite) -> None:
+    ring, port = Keyring(tmp_path / "keys.toml"), free_port()
+    key = ring.add("laptop")["X-API-Key"]
+    sections = f"key_file = {json.dumps(os.fspath(ring.path))}\n{notes_section(notes)}"
+
+    def decline(url: str) -> None:
+        browser = ScriptedBrowser()
+        page = browser.submit(browser.visit(url), {"key": key})
+        callback = f"http://127.0.0.1:{port}/oauth/upstream/callback"
+        assert browser.visit(browser.refuse(page.url, "alice", stop_at=callback)).status == 502
+
+    with serve(tmp_path, sections, port=port, environment=home(tmp_path)) as hub:
+        options = (hub.url, "--upstream", "notes", "--key-env", "HUB_KEY")
+        code, written, errors = run_login(tmp_path, decline, LINK, *options, HUB_KEY=key)
+    assert (code, written) == (1, "")
+    assert "the login at notes failed:" in errors
+    assert "access_denied" in errors
+
+
+def test_the_command_line_says_that_a_server_is_no_hub(tmp_path: Path) -> None:
+    with serve(tmp_path, "", str(NOTES), port=free_port()) as site:
+        for command in ("login", "logout"):
+            done = run_command(tmp_path, command, site.url, "--upstream", "notes")
+            assert done.returncode == 1
+            assert f"{site.url} has no tool hub.connect: it is not a hub" in done.stderr
+
+
+def test_a_page_of_another_origin_is_opened_only_if_the_person_agrees(tmp_path: Path, notes: ProtectedSite) -> None:
+    ring, port = Keyring(tmp_path / "keys.toml"), free_port()
+    key = ring.add("laptop")["X-API-Key"]
+    oauth = '[oauth]\npublic_url = "http://localhost:1"\n'
+    sections = f"key_file = {json.dumps(os.fspath(ring.path))}\n{notes_section(notes)}{oauth}"
+    browser = tmp_path / "browser.sh"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path / "opened"}\n')
+    browser.chmod(0o700)
+    environment = home(tmp_path) | {"HUB_KEY": key, "BROWSER": os.fspath(browser)}
+    with serve(tmp_path, sections, port=port, environment=home(tmp_path)) as hub:
+        options = (hub.url, "--upstream", "notes", "--key-env", "HUB_KEY")
+        with Terminal("login", *options, folder=tmp_path, **environment) as terminal:
+            terminal.expect("http://localhost:1/oauth/connect/")
+            terminal.expect("Open localhost:1 in the browser? [y/N]")
+    assert not (tmp_path / "opened").exists()
+
+
+def test_the_command_line_uses_the_login_at_the_hub(
+    tmp_path: Path, oidc_provider: ProviderProcess, notes: ProtectedSite
+) -> None:
+    """Without --key-env: `hubbub login HUB`, then `hubbub login HUB --upstream notes` as the same person."""
+    user_folder = tmp_path / "user"
+    user_folder.mkdir()
+    pages: list[Page] = []
+
+    def log_in_at_hub(url: str) -> None:
+        pages.append(oidc_provider.new_browser().log_in(url, "alice"))
+
+    def log_in_at_notes(url: str) -> None:
+        pages.append(ScriptedBrowser().log_in(url, "alice"))
+
+    with open_front_door(tmp_path, oidc_provider, notes) as hub:
+        code, _, errors = run_login(user_folder, log_in_at_hub, AUTHORIZATION, hub.url)
+        assert code == 0, errors
+        assert "Hubbub has received the login" in pages[-1].text
+        before = run_command(user_folder, "logout", hub.url, "--upstream", "notes")
+        assert before.returncode == 1
+        assert "not logged in at notes" in before.stderr
+        code, written, errors = run_login(user_folder, log_in_at_notes, LINK, hub.url, "--upstream", "notes")
+        assert code == 0, errors
+        assert "You are logged in at notes" in pages[-1].text
+        assert written == f"Logged in at notes through {hub.url}.\n"
+        assert "alice" in run_command(user_folder, "call", hub.url, "whoami").stdout
+        ended = run_command(user_folder, "logout", hub.url, "--upstream", "notes")
+        assert ended.returncode == 0, ended.stderr
+        assert run_command(user_folder, "call", hub.url, "whoami").returncode == 1
 
 
 def test_flags_that_the_hub_decides_are_refused(tmp_path: Path) -> None:

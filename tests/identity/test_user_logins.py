@@ -30,11 +30,14 @@ from hubbub import (
     SettingsError,
     UpstreamConfig,
 )
+from hubbub.governance.tenants import Tenants
 from hubbub.hub.config import CONNECT
 from hubbub.hub.session_control import Logout, SessionControl
 from hubbub.hub.upstream_logins import limits
+from hubbub.oauth import limits as oauth_limits
 from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import KEY_BYTES, Sealer
+from hubbub.settings.governance import TenantSettings
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
 CALLBACK = "http://127.0.0.1/oauth/upstream/callback"
@@ -169,7 +172,7 @@ async def test_a_user_who_disconnects_has_to_log_in_again_and_others_have_not(
         async with hub.client("ada") as ada, hub.client("phone") as phone, hub.client("beta") as beta:
             assert [await whoami(client) for client in (ada, phone, beta)] == ["alice", "alice", "bob"]
             tokens = [await hub.store.load(key) for key in await hub.store.list(principal="acme/ada")]
-            assert await connect(ada, "disconnect") == [{"server": NOTES, "connected": False}]
+            assert await connect(ada, "disconnect") == [{"server": NOTES, "connected": False, "ended": True}]
             assert await hub.store.list(principal="acme/ada") == []
             for client in (ada, phone):
                 assert (await client.call_tool("whoami")).is_error
@@ -202,6 +205,30 @@ async def test_logging_a_user_out_of_the_hub_ends_the_logins_at_servers(tmp_path
             assert (ended.server_sessions, ended.server_logins) == (1, 1)
             assert (await ada.call_tool("whoami")).is_error
             assert await whoami(beta) == "bob"
+
+
+async def test_logins_of_a_removed_tenant_are_not_used_and_then_deleted(tmp_path: Path, site: ProtectedSite) -> None:
+    now = [time.time()]
+    sealer = Sealer([os.urandom(KEY_BYTES)])
+    store = SqlCredentialStore(f"sqlite:///{tmp_path / 'oauth.db'}", sealer, clock=lambda: now[0])
+    async with run_user_hub(tmp_path, site, store=store) as hub:
+        await hub.log_in("ada", "alice")
+        await hub.log_in("beta", "bob")
+        tenants, upstream_logins = hub.gateway.main_front.tenants, hub.gateway.upstream_logins
+        assert isinstance(tenants, Tenants)
+        assert upstream_logins is not None
+        tenants.update([TenantSettings(name="beta")])
+        await upstream_logins.retire_removed_tenants()
+        logins = upstream_logins.find(NOTES)
+        assert logins is not None
+        await logins.definitions.headers("POST", site.url)
+        assert logins.definitions.chosen_key == "beta/ada"
+        now[0] += oauth_limits.UNUSABLE_CREDENTIALS_S + oauth_limits.CREDENTIAL_SWEEP_S
+        (key,) = await store.list(principal="beta/ada")
+        kept = await store.load(key)
+        assert kept is not None
+        await store.save(key, kept)
+        assert await store.list() == [key]
 
 
 async def test_callers_without_a_user_are_refused(tmp_path: Path, site: ProtectedSite) -> None:

@@ -22,6 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings(DEPRECATED),
     pytest.mark.usefixtures("own_folders"),
     pytest.mark.requirement("I2"),
+    pytest.mark.requirement("I1"),
 ]
 
 SCRIPT = "client_tenant.mjs"

@@ -94,6 +94,7 @@ def test_without_an_allow_list_every_host_is_allowed_and_with_an_empty_one_none(
     assert not is_allowed("https://example.com")
 
 
+@pytest.mark.requirement("S1")
 @pytest.mark.parametrize(
     ("url", "allow", "allowed"),
     [
@@ -133,6 +134,7 @@ async def client_with(rules: EgressRules, **options: Any) -> AsyncIterator[HttpC
         await client.close()
 
 
+@pytest.mark.requirement("S1")
 async def test_a_host_that_is_not_allowed_is_neither_looked_up_nor_connected_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -162,6 +164,7 @@ async def test_an_allowed_host_is_reached_and_its_address_is_still_checked() -> 
                 await client.send("GET", server.url, headers={})
 
 
+@pytest.mark.requirement("S5")
 async def test_keys_are_fetched_only_from_allowed_hosts() -> None:
     async with run_raw_server(OK) as server:
         with pytest.raises(Exception, match="egress rules do not allow"):
@@ -259,6 +262,7 @@ async def test_websockets_go_through_the_proxy() -> None:
         assert proxy.heads[0].startswith("CONNECT localhost:80 ")
 
 
+@pytest.mark.requirement("S5")
 async def test_the_allow_list_and_checks_of_literal_addresses_apply_before_the_proxy_is_asked() -> None:
     async with run_proxy() as proxy:
         with pytest.raises(EgressRefused, match=r"do not allow example.com:80"):
@@ -311,6 +315,7 @@ def test_a_proxy_is_an_http_url_with_a_port_and_nothing_else(url: str) -> None:
     assert "canary" not in raised.value.message
 
 
+@pytest.mark.requirement("S3")
 async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     async with run_raw_server(OK) as server, run_proxy() as proxy:
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):

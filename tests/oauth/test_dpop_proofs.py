@@ -6,12 +6,14 @@ from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
+from joserfc import jwk
 
 from hubbub import bounds
 from hubbub.oauth import limits
-from hubbub.oauth.dpop_proofs import DpopProofs, InvalidProof
+from hubbub.oauth.dpop_proofs import PROOF_ALGORITHMS, DpopProofs, InvalidProof
 from hubbub.security.jose import JwtSigningKey
 
 NOW = 1_900_000_000.0
@@ -47,6 +49,27 @@ def check(proof: bytes | None, proofs: DpopProofs | None = None, token: bytes | 
 
 def test_a_proof_gives_the_thumbprint_of_its_key() -> None:
     assert check(prove()) == KEY.thumbprint
+
+
+@pytest.mark.parametrize("algorithm", PROOF_ALGORITHMS)
+def test_a_proof_may_use_each_algorithm_that_is_advertised(algorithm: str) -> None:
+    key: Any
+    if algorithm[:2] in ("RS", "PS"):
+        key = jwk.RSAKey.generate_key(4096 if algorithm == "RS256" else 2048, private=True)
+    elif algorithm.startswith("ES"):
+        curve: Any = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}[algorithm]
+        key = jwk.ECKey.generate_key(curve, private=True)
+    else:
+        key = jwk.OKPKey.generate_key("Ed448" if algorithm == "Ed448" else "Ed25519", private=True)
+    signing = JwtSigningKey.read(key.as_pem(private=True), algorithm)
+    assert check(prove(signing)) == signing.thumbprint
+
+
+def test_keys_that_are_slow_to_verify_with_are_refused() -> None:
+    numbers = rsa.RSAPublicNumbers(2**2047 + 1, 2**2048 - 1)
+    slow = jwk.RSAKey.import_key(numbers.public_key()).as_dict(private=False)
+    with pytest.raises(InvalidProof, match="jwk is not a public RSA"):
+        check(prove(header={"jwk": slow}))
 
 
 def test_a_proof_for_a_token_has_its_hash() -> None:

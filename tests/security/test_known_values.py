@@ -5,11 +5,14 @@ import json
 import re
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.security.known_values import KNOWN_VALUES, MIN_CHARACTERS, KnownValues
 from hubbub.security.redact import redact
+
+pytestmark = pytest.mark.requirement("K3")
 
 VALUES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=MIN_CHARACTERS, max_size=40)
 SURROUNDINGS = st.text("ab {}:\n", max_size=12)

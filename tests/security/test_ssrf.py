@@ -78,6 +78,7 @@ class Resolver:
 # -- literal forms -----------------------------------------------------------------------
 
 
+@pytest.mark.requirement("S2")
 @pytest.mark.parametrize("host", LOOPBACK_FORMS)
 async def test_no_form_of_a_loopback_address_is_connected_to(host: str) -> None:
     async with assert_no_leaks(), run_raw_server(OK) as server, client_for(PUBLIC) as client:
@@ -89,6 +90,7 @@ async def test_no_form_of_a_loopback_address_is_connected_to(host: str) -> None:
         assert server.connections == 0
 
 
+@pytest.mark.requirement("S2")
 @pytest.mark.parametrize("host", METADATA_FORMS)
 async def test_no_setting_allows_a_metadata_or_unusable_address(host: str) -> None:
     async with client_for(ANY_ADDRESS) as client:
@@ -105,6 +107,7 @@ async def test_a_host_that_parsers_read_differently_is_refused(host: str) -> Non
             await client.send("GET", f"http://{host}/", headers={})
 
 
+@pytest.mark.requirement("S1")
 @pytest.mark.parametrize(
     "url",
     [
@@ -123,6 +126,7 @@ def test_a_url_that_hides_its_host_or_scheme_is_refused(url: str) -> None:
 # -- names -------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("S3")
 async def test_a_name_is_looked_up_once_for_each_connection_and_checked_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -141,6 +145,7 @@ async def test_a_name_is_looked_up_once_for_each_connection_and_checked_each_tim
         assert "10.0.0.1" not in raised.value.message
 
 
+@pytest.mark.requirement("S2")
 @pytest.mark.parametrize(
     "addresses",
     [
@@ -168,6 +173,7 @@ async def test_a_name_of_the_local_network_may_also_have_a_link_local_address(mo
         assert await response.read(10) == b"ok"
 
 
+@pytest.mark.requirement("S7")
 async def test_errors_do_not_contain_the_address_of_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     async with run_raw_server(OK) as server:
         port = port_of(server)
@@ -181,6 +187,7 @@ async def test_errors_do_not_contain_the_address_of_a_name(monkeypatch: pytest.M
 # -- redirects ---------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("S4")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_redirect_to_another_server_carries_nothing_there(status: int) -> None:
     async with run_raw_server(OK) as other:
@@ -197,6 +204,7 @@ async def test_a_redirect_to_another_server_carries_nothing_there(status: int) -
         assert "secret-path" not in raised.value.message
 
 
+@pytest.mark.requirement("S4")
 async def test_a_redirect_to_a_metadata_address_is_not_followed() -> None:
     async def redirect(request: ScriptedRequest) -> None:
         await request.reply(307, b"", location="http://169.254.169.254/latest/meta-data")
@@ -212,6 +220,7 @@ LIMIT = 100_000
 BOMB = bytes(50_000_000)
 
 
+@pytest.mark.requirement("S6")
 @pytest.mark.parametrize(
     ("encoding", "body"),
     [("gzip", gzip.compress(BOMB, 9)), ("deflate", zlib.compress(BOMB, 9)), ("x-gzip", gzip.compress(BOMB, 9))],
@@ -241,6 +250,7 @@ async def endless(writer: asyncio.StreamWriter, piece: bytes) -> None:
         await writer.drain()
 
 
+@pytest.mark.requirement("S6")
 @pytest.mark.parametrize(
     ("start", "piece", "error"),
     [
@@ -265,6 +275,7 @@ async def test_an_endless_answer_is_cut_off(start: bytes, piece: bytes, error: t
             await (await client.send("GET", server.url, headers={})).read(LIMIT)
 
 
+@pytest.mark.requirement("S6")
 async def test_an_endless_event_is_cut_off_and_endless_events_end_with_the_time_limit_of_the_call() -> None:
     async def answer(request: ScriptedRequest) -> None:
         if request.rpc not in ("tools/list", "prompts/list"):

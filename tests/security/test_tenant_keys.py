@@ -169,6 +169,7 @@ def rotate(keys: Keys, name: str, overlap_s: float) -> str:
     return made[0]
 
 
+@pytest.mark.requirement("I1")
 def test_a_rotated_key_is_another_principal_of_the_same_user(keys: Keys) -> None:
     old_key = keys.add("ada", "acme")
     authenticator = keys.authenticator()
@@ -181,6 +182,7 @@ def test_a_rotated_key_is_another_principal_of_the_same_user(keys: Keys) -> None
     assert keys.identify(old_key, authenticator) is None
 
 
+@pytest.mark.requirement("L3")
 def test_calls_of_a_rotated_key_may_finish_but_not_begin(keys: Keys) -> None:
     old_key = keys.add("ada", "acme")
     authenticator = keys.authenticator()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.http.eras import modern_request
+from tests.http.eras import initialize_request, modern_request
 from tests.http.keyring import Keyring
 from tests.http.raw_http import TIMEOUT_S, call
 from tests.server.asgi_exchange import LOOPBACK, AsgiExchange, call_app
@@ -250,6 +250,25 @@ async def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
         assert exchange.status == 408
         assert exchange.headers[b"connection"] == b"close"
         assert b'hubbub_callers_cut_off_total{reason="slow_sender"} 1.0' in await read_metrics(app)
+
+
+async def test_a_response_without_content_has_no_length() -> None:
+    app = make_server().asgi()
+    async with app.lifespan():
+        opened = await call_app(app, body=initialize_request())
+        headers = [*opened.scope["headers"], (b"mcp-session-id", opened.headers[b"mcp-session-id"])]
+        ended = await call_app(app, method="DELETE", headers=headers)
+        assert ended.status == 204
+        assert b"content-length" not in ended.headers
+
+
+@pytest.mark.parametrize(("length", "status"), [(b"0" * 5000, 200), (b"0" * 5000 + b"9" * 9, 413), (b"9" * 5000, 413)])
+async def test_a_length_may_have_thousands_of_digits(length: bytes, status: int) -> None:
+    app = make_server().asgi()
+    async with app.lifespan():
+        exchange = AsgiExchange()
+        exchange.scope["headers"].append((b"content-length", length))
+        assert (await exchange.run(app, call("echo", {"text": "hi"}))).status == status
 
 
 @pytest.mark.parametrize("is_slow", [True, False])

@@ -59,6 +59,65 @@ async def test_a_callable_object_is_a_tool_with_the_name_of_its_class() -> None:
         assert result["content"][0]["text"] == "Hello Ada, modern"
 
 
+class Shop:
+    """Has tools that are methods."""
+
+    async def price(self, item: str, count: int = 1) -> str:
+        return f"{count} {item}"
+
+    @classmethod
+    async def tax(cls, item: str, rate: float) -> str:
+        return f"{item} {rate}"
+
+
+def log_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator whose wrapper takes the arguments only by name."""
+
+    @functools.wraps(function)
+    async def call(**arguments: Any) -> str:
+        return f"{sorted(arguments)}: {await function(**arguments)}"
+
+    return call
+
+
+@log_call
+async def logged(second: str, first: str) -> str:
+    return f"{first} {second}"
+
+
+async def by_name(second: str, *, first: str = "1") -> str:
+    return f"{first} {second}"
+
+
+async def in_order(second: str, first: str = "1", third: str = "3") -> str:
+    return f"{first} {second} {third}"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "expected"),
+    [
+        (Shop().price, {"item": "tea", "count": 2}, "2 tea"),
+        (Shop().price, {"item": "tea"}, "1 tea"),
+        (Shop.tax, {"rate": 0.5, "item": "tea"}, "tea 0.5"),
+        (logged, {"first": "1", "second": "2"}, "['first', 'second']: 1 2"),
+        (by_name, {"first": "0", "second": "2"}, "0 2"),
+        (by_name, {"second": "2"}, "1 2"),
+        (in_order, {"third": "9", "second": "2"}, "1 2 9"),
+        (functools.partial(in_order, first="0"), {"second": "2"}, "0 2 3"),
+        (functools.partial(in_order, "b"), {"third": "c"}, "1 b c"),
+    ],
+)
+async def test_arguments_reach_their_parameters_however_a_function_takes_them(
+    function: Callable[..., Any], arguments: dict[str, Any], expected: str
+) -> None:
+    server = Server("s")
+    server.tools.register(Tool(function, name="called"))
+    async with connect_raw_client(server, PLAIN) as client:
+        assert await client.result("called", arguments) == expected
+        error = await client.error("called", {**arguments, "unknown": 1})
+        assert error["message"].startswith("unknown argument `unknown`")
+
+
 async def test_partials_and_callable_objects_are_resources_and_prompts() -> None:
     class Write:
         def __call__(self, topic: str) -> str:

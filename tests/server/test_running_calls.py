@@ -83,7 +83,7 @@ class RecordedCalls:
 
     def arrive(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
         key = self.calls.reserve(Raw(f'"{name}"'.encode()))
-        self.calls.start_soon(key, self._serve(name, key, work))
+        self.calls[key] = self.calls.start_soon(key, self._serve(name, key, work))
 
     def cancel(self, name: str) -> None:
         self.calls.cancel(Raw(f'"{name}"'.encode()))

@@ -251,6 +251,7 @@ def test_a_secret_can_come_from_a_file(tmp_path: Path) -> None:
         read_settings(PeersSettings, sources({"--room": "x"}, {"PEERS_SECRET_FILE": str(tmp_path / "none")}), PEERS)
 
 
+@pytest.mark.requirement("K2")
 def test_a_secret_is_never_shown(tmp_path: Path) -> None:
     secret = Secret("hush-hush")
     settings = PeersSettings("x", secret)

@@ -112,6 +112,39 @@ def test_the_owner_of_most_pieces_cannot_evict_those_of_others(make_spill: MakeS
     assert spill.read(Owner("bob", "s", is_authenticated=True), mine.id, 0, 10) is not None
 
 
+def member(name: str) -> Owner:
+    return Owner(name, is_authenticated=True)
+
+
+@pytest.mark.parametrize("limits", [{"total_bytes": 1000}, {"max_pieces": 5}])
+def test_many_users_of_a_tenant_cannot_evict_a_piece_of_another(make_spill: MakeSpill, limits: dict[str, int]) -> None:
+    spill = make_spill(**limits)
+    beta = spill.store(member("beta/ann#key"), bytes(300), TEXT)
+    acme = [spill.store(member(f"acme/user{number}#key"), bytes(100), TEXT) for number in range(9)]
+    assert beta is not None
+    assert spill.read(member("beta/ann#key"), beta.id, 0, 10) is not None
+    kept = [spill.read(member(f"acme/user{number}#key"), piece.id, 0, 10) for number, piece in enumerate(acme) if piece]
+    assert [part is None for part in kept] == [True] * (len(acme) - len(spill) + 1) + [False] * (len(spill) - 1)
+
+
+def test_the_user_with_the_most_bytes_of_a_tenant_loses_first(make_spill: MakeSpill) -> None:
+    spill = make_spill(total_bytes=1000)
+    small = spill.store(member("acme/ann#key"), bytes(100), TEXT)
+    for _ in range(10):
+        spill.store(member("acme/bob#key"), bytes(300), TEXT)
+    assert small is not None
+    assert spill.read(member("acme/ann#key"), small.id, 0, 10) is not None
+
+
+def test_a_large_piece_is_not_evicted_because_another_caller_stores_many(make_spill: MakeSpill) -> None:
+    spill = make_spill(max_pieces=5)
+    large = spill.store(member("bob"), bytes(1000), TEXT)
+    for _ in range(10):
+        spill.store(member("ada"), b"x", TEXT)
+    assert large is not None
+    assert spill.read(member("bob"), large.id, 0, 10) is not None
+
+
 def test_pieces_never_overlap_in_the_file(make_spill: MakeSpill) -> None:
     spill = make_spill(total_bytes=5_000)
     random = Random(5)

@@ -41,7 +41,7 @@ def send(
 
     async def serve() -> None:
         if cors is None:
-            await Cors(endpoint, origins)(AsgiExchange(scope, receive, collect, limit=1000))
+            await Cors(endpoint, origins).serve(AsgiExchange(scope, receive, collect, limit=1000))
         else:
             await cors(scope, receive, collect)
 

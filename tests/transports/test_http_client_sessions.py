@@ -260,6 +260,7 @@ async def test_connections_are_closed_when_closing_is_cancelled(monkeypatch: pyt
         )
 
 
+@pytest.mark.requirement("L5")
 async def test_closing_is_bounded_when_the_server_hangs() -> None:
     async with assert_no_leaks(), scripted_server(legacy_handler(handle_method("DELETE", hang))) as server:
         client = await Client(make_config(server)).start()

@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from hubbub.settings import ServeSettings
 from hubbub.transports.forwarded import TrustedProxies
 from hubbub.transports.listeners import listen, listen_unix
 
+ROUNDS = 300
 PING = json.dumps(request("ping")).encode()
 
 
@@ -73,6 +75,43 @@ def test_a_socket_that_is_in_use_is_refused(path: Path) -> None:
         with pytest.raises(SettingsError, match=r"another process listens on hubbub\.sock; stop it first"):
             listen_unix(str(path), 0o600).__enter__()
         assert path.exists()
+
+
+LISTENER = """
+import sys
+from hubbub import SettingsError
+from hubbub.transports.listeners import listen_unix
+
+while sys.stdin.readline():
+    try:
+        with listen_unix("hubbub.sock", 0o600):
+            print("listens", flush=True)
+            sys.stdin.readline()
+    except SettingsError:
+        print("refused", flush=True)
+        sys.stdin.readline()
+    print("ended", flush=True)
+"""
+
+
+def test_only_one_of_two_processes_replaces_the_socket_of_a_dead_one(path: Path) -> None:
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", LISTENER]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def ask(processes: list[subprocess.Popen[str]]) -> list[str]:
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+        return [process.stdout.readline() for process in processes if process.stdout is not None]
+
+    with start() as one, start() as two:
+        for _ in range(ROUNDS):
+            path.unlink(missing_ok=True)
+            with socket.socket(socket.AF_UNIX) as dead:
+                dead.bind(str(path))
+            assert sorted(ask([one, two])) == ["listens\n", "refused\n"]
+            assert ask([one, two]) == ["ended\n"] * 2
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "link"])

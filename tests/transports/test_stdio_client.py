@@ -243,6 +243,7 @@ async def test_a_missing_command_is_an_error() -> None:
         assert not raised.value.may_have_executed
 
 
+@pytest.mark.requirement("I4", "K4")
 async def test_the_environment_is_minimal_and_can_be_extended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("A_SECRET_OF_OURS", "x")
     monkeypatch.setenv("USER", "ada")

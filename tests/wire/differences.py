@@ -47,19 +47,17 @@ DIFFERENCES = [
     ),
     Difference(
         "two spaces before the target",
-        SERVED,
+        REFUSED,
         SERVED,
         REFUSED,
-        "allowed by RFC 9112, section 3; the parts of the line are the same",
-        rb"[A-Z] {2,}",
+        "RFC 9112, section 3: one space separates the parts",
     ),
     Difference(
         "two spaces before the version",
-        SERVED,
+        REFUSED,
         SERVED,
         REFUSED,
-        "allowed by RFC 9112, section 3; the parts of the line are the same",
-        rb" {2,}HTTP/",
+        "RFC 9112, section 3: one space separates the parts",
     ),
     Difference(
         "empty line before the request",
@@ -67,23 +65,21 @@ DIFFERENCES = [
         SERVED,
         REFUSED,
         "RFC 9112, section 2.2: a server should ignore it; counted as part of the head",
-        rb"\A\r\n|(?<!\r\n)\r\n[A-Z]+ |\n\r?\n\r?\n",
+        rb"\A(?:\r\n)+[A-Z]|(?<!\r\n)\r\n[A-Z]+ |(?:\r\n){3,}[A-Z]+ ",
     ),
     Difference(
         "line feed before the request",
-        SERVED,
+        REFUSED,
         SERVED,
         REFUSED,
-        "as above, with another line end; it cannot end or begin a request",
-        rb"\A\n|[^\r]\n[A-Z]+ ",
+        "a line ends with CR LF; parsers that disagree see different requests",
     ),
     Difference(
         "carriage return before the request",
-        SERVED,
+        REFUSED,
         SERVED,
         REFUSED,
-        "as above, with half a line end; it cannot end or begin a request",
-        rb"\r[A-Z]+ ",
+        "as above, with the other half of a line end",
     ),
     Difference(
         "line feed after the request line",
@@ -100,11 +96,10 @@ DIFFERENCES = [
     Difference("version HTTP/3.0", REFUSED, REFUSED, SERVED, "unknown version; refused instead of guessed"),
     Difference(
         "version RTSP/1.0",
-        LAST,
+        REFUSED,
         LAST,
         REFUSED,
-        "the parser reads it as HTTP/1.0 and does not report it; the connection is closed after it",
-        rb"RTSP",
+        "another protocol, which the parser reads as HTTP/1.0",
     ),
     Difference(
         "absolute target of another host",
@@ -131,12 +126,8 @@ DIFFERENCES = [
     ),
     Difference("target without a slash", REFUSED, REFUSED, SERVED, "no form of a target (RFC 9112, section 3.2)"),
     Difference("target that is a query", REFUSED, REFUSED, SERVED, "no form of a target (RFC 9112, section 3.2)"),
-    Difference(
-        "no Host", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2; refused by the check of `Host` on every route"
-    ),
-    Difference(
-        "two Hosts", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2; refused by the check of `Host` on every route"
-    ),
+    Difference("no Host", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2"),
+    Difference("two Hosts", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2"),
     Difference(
         "folded header",
         REFUSED,
@@ -173,15 +164,7 @@ DIFFERENCES = [
         OTHER,
         SERVED,
         "answered over HTTP with its whole body; the connection is closed after it, because a proxy may have switched",
-        rb"(?i)upgrade",
-    ),
-    Difference(
-        "HTTP/1.0 kept alive",
-        SERVED,
-        LAST,
-        LAST,
-        "the client asks for it (RFC 9112, section 9.3)",
-        rb"(?i)keep-alive",
+        rb"(?i)\r\nconnection:[^\r\n]*upgrade",
     ),
     Difference(
         "two equal lengths", REFUSED, REFUSED, SERVED, "may be refused (RFC 9110, section 8.6); no client sends them"
@@ -192,6 +175,13 @@ DIFFERENCES = [
         REFUSED,
         SERVED,
         "may be refused (RFC 9110, section 8.6); no client sends them",
+    ),
+    Difference(
+        "length with many zeros",
+        REFUSED,
+        SERVED,
+        REFUSED,
+        "more than 20 digits; parsers that disagree see different bodies",
     ),
     Difference(
         "folded length",

@@ -181,6 +181,11 @@ MUTATIONS = [
     _length("hexadecimal length", b"Content-Length: 0x5"),
     _length("empty length", b"Content-Length:"),
     _length("length with zeros", b"Content-Length: 005"),
+    Mutation(
+        "length with many zeros",
+        "`Content-Length: 0…05` (5,000 digits)",
+        {"framing": "fixed", "length_lines": (b"Content-Length: " + b"0" * 4999 + b"5",), "body": b"hello"},
+    ),
     _length("length with an underscore", b"Content-Length: 0_5"),
     _length("length with a space inside", b"Content-Length: 5 5"),
     _length("length with a vertical tab", b"Content-Length: 5\x0b"),

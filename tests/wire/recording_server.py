@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+import msgspec
 from tests.http.raw_http import TIMEOUT_S, Site
 from tests.wire.byte_client import ByteClient, connect
 
@@ -16,6 +17,7 @@ from hubbub import ConnectionClosed, MessageTooLarge
 from hubbub.ports import HttpExchange, WebSocketExchange
 from hubbub.transports import http_server
 from hubbub.transports.server_context import WebSocketEndpoint
+from hubbub.transports.server_tls import TlsFiles
 
 DEFAULT_LIMITS = http_server.ConnectionLimits(
     message_bytes=100_000,
@@ -107,12 +109,16 @@ async def _refuse_websocket(exchange: WebSocketExchange) -> None:
 
 @asynccontextmanager
 async def run_recording_server(
-    serve_websocket: WebSocketEndpoint = _refuse_websocket, **limits: Any
+    serve_websocket: WebSocketEndpoint = _refuse_websocket, *, tls: TlsFiles | None = None, **limits: Any
 ) -> AsyncIterator[RecordingServer]:
     """Serve on a free port until the block ends; `limits` replace those of `DEFAULT_LIMITS`."""
     recorder, is_up = RecordingServer(), asyncio.Event()
     server = http_server.HttpServer(
-        recorder.serve, serve_websocket, DEFAULT_LIMITS._replace(**limits), cut_off=recorder.report_cut_off
+        recorder.serve,
+        serve_websocket,
+        msgspec.structs.replace(DEFAULT_LIMITS, **limits),
+        cut_off=recorder.report_cut_off,
+        tls=tls,
     )
     recorder.http = server
     listener = http_server.listen("127.0.0.1", 0)

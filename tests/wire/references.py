@@ -78,6 +78,8 @@ class _HttptoolsReader:
             url = httptools.parse_url(self._url)
             path, query = unquote(url.path.decode("latin-1")), (url.query or b"").decode("latin-1")
             self.seen.append(SeenRequest(self.parser.get_method().decode(), path, query, self._body))
+        if self.parser.get_http_version() == "1.0":
+            raise EOFError("uvicorn closes the connection")
 
 
 def parse_with_httptools(data: bytes) -> list[SeenRequest]:

@@ -193,6 +193,14 @@ LENGTHS_AND_ENCODINGS = [
             *(b" 18446744073709551616", b" 18446744073709551621", b" 9" + b"9" * 400, b"\r\n 5", b" 5\r\n 5"),
         )
     ),
+    *(
+        refused(
+            f"length with {zeros} zeros",
+            post(b"Content-Length: " + b"0" * zeros + b"5", body=b"hello" + SMUGGLED),
+            "a number of so many digits is not read alike everywhere",
+        )
+        for zeros in (20, 4300, 5000)
+    ),
     refused(
         "length with a space before the colon", post(b"Content-Length : 5", body=b"hello" + SMUGGLED), "RFC 9112, 5.1"
     ),

@@ -39,7 +39,7 @@ STREAMS = [
         _post(b"Expect: 100-continue", length(_BODY), body=_BODY) + _post(length(b""), b"Expect: 100-continue") + LAST,
     ),
     Stream(
-        "HTTP/1.0 kept alive",
+        "HTTP/1.0 with keep-alive",
         request(b"GET /a HTTP/1.0", HOST, b"Connection: keep-alive") + request(b"GET /b HTTP/1.0", HOST),
     ),
     Stream("upgrade that is ignored", _post(b"Connection: upgrade", b"Upgrade: h2c", length(_BODY), body=_BODY)),

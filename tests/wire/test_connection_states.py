@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 from contextlib import AsyncExitStack
+from typing import Any, cast
 
 import pytest
 from tests.clock import advance_clock, wait_until, yield_to_loop
@@ -66,6 +67,38 @@ async def test_idle_connections_do_not_affect_others_and_are_closed() -> None:
             assert await link.reader.read() == b""
         assert (await server.site.get("/a")).status == 200
         assert not server.cut_off
+
+
+# -- writes ------------------------------------------------------------------------------------
+
+
+class CountingTransport:
+    """Counts what is written to a transport."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.transport = transport
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+        self.transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.transport, name)
+
+
+@pytest.mark.parametrize("repeats", [1, 4], ids=["parsed head", "repeated head"])
+async def test_head_and_body_of_a_response_are_one_write(repeats: int) -> None:
+    async with run_recording_server() as server, server.site.connect() as link:
+        await link.send_request("POST", "/a", body=b"hello")
+        assert (await link.read_response()).status == 200
+        [connection] = server.http.connections
+        counting = CountingTransport(connection.transport)
+        connection.transport = cast(asyncio.Transport, counting)
+        for _ in range(repeats):
+            await link.send_request("POST", "/a", body=b"hello")
+            assert (await link.read_response()).body == b"5 of /a\n"
+        assert [data.endswith(b"\r\n\r\n5 of /a\n") for data in counting.written] == [True] * repeats
 
 
 # -- answers before the body -------------------------------------------------------------------

@@ -9,10 +9,11 @@ from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import pytest
-from tests.clock import advance_clock, wait_until, yield_to_loop
+from tests.clock import advance_and_settle, advance_clock, wait_until, yield_to_loop
 from tests.http.raw_http import TIMEOUT_S
-from tests.wire.byte_client import ByteClient
+from tests.wire.byte_client import ByteClient, send_pieces
 from tests.wire.other_caller import check_caller, run_with_caller
+from tests.wire.recording_server import run_recording_server
 from tests.wire.request_bytes import CHUNKED, CLOSE, HOST, chunk, get, length, read_statuses, request
 
 from hubbub import bounds
@@ -110,6 +111,25 @@ async def test_a_head_may_be_as_large_as_its_limit_and_no_larger(tail: bytes) ->
             assert await read_end(client) in allowed
 
 
+@pytest.mark.parametrize("cut", [None, 40, 4000, 5000, -5, -1])
+async def test_a_length_with_thousands_of_zeros_is_refused(cut: int | None, caplog: pytest.LogCaptureFixture) -> None:
+    data = post(b"Content-Length: " + b"0" * 5000 + b"5", body=b"hello")
+    async with run_with_caller(**LIMITS | {"head_bytes": 16384}) as (server, other):
+        found = await send_pieces(server.site.port, [data] if cut is None else [data[:cut], data[cut:]])
+        assert (read_statuses(found.data), found.is_closed) == ([400], True)
+        assert dict(server.cut_off) == {"malformed": 1}
+        await check_caller(other)
+        assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize(("zeros", "statuses"), [(19, [200, 200]), (20, [400])])
+async def test_a_length_may_have_twenty_digits(zeros: int, statuses: list[int]) -> None:
+    data = post(b"Content-Length: " + b"0" * zeros + b"5", body=b"hello")
+    async with run_with_caller(**LIMITS) as (server, _):
+        found = await send_pieces(server.site.port, [data + get(b"/a", CLOSE)])
+        assert read_statuses(found.data) == statuses
+
+
 @pytest.mark.parametrize("expects", [(), (EXPECT,)], ids=["", "expect"])
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["fixed", "chunked"])
 async def test_a_large_body_is_413(is_chunked: bool, expects: tuple[bytes, ...]) -> None:
@@ -145,6 +165,45 @@ async def test_too_many_pipelined_requests_are_refused_and_the_first_was_served_
         assert paths.count("/held") == 1
         assert len(paths) <= 2 * bounds.PIPELINED_REQUESTS
         await check_caller(other)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+@pytest.mark.parametrize("more", [0, 1, 10])
+async def test_as_many_requests_may_wait_as_the_limit_says(limit: int, more: int) -> None:
+    async with run_with_caller(**LIMITS | {"pipelined_requests": limit}) as (server, _):
+        before = len(server.seen)
+        found = await send_pieces(server.site.port, [get(b"/a") * (1 + limit + more)])
+        assert read_statuses(found.data) == [200] * (1 + limit) + [429] * bool(more)
+        assert len(server.seen) - before == 1 + limit
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 10])
+async def test_a_disconnect_behind_waiting_requests_is_noticed(waiting: int) -> None:
+    async with run_with_caller(**LIMITS) as (server, _):
+        server.held = asyncio.Event()
+        client = await server.connect()
+        client.transport.write(get(b"/held") + get(b"/a") * waiting)
+        await client.settle()
+        client.reset()
+        await wait_until(lambda: server.connections == 1)
+        server.held.set()
+
+
+async def test_waiting_requests_stop_reading_before_they_use_much_memory() -> None:
+    async with run_with_caller(**LIMITS | {"message_bytes": 1_000_000}) as (server, other):
+        server.held = asyncio.Event()
+        client = await server.connect()
+        client.transport.write(get(b"/held"))
+        await client.settle()
+        large = post(length(b"x" * 100_000), body=b"x" * 100_000)
+        for _ in range(60):
+            client.transport.write(large)
+        await yield_to_loop(500)
+        assert client.transport.get_write_buffer_size() + client.count_unacknowledged() > 40 * len(large)
+        await check_caller(other)
+        server.held.set()
+        await wait_until(lambda: read_statuses(bytes(client.received)) == [200] * 61)
+        client.reset()
 
 
 # -- time --------------------------------------------------------------------------------------
@@ -199,6 +258,21 @@ async def test_the_time_of_a_head_starts_anew_with_each_request() -> None:
         assert not server.cut_off
 
 
+async def test_an_empty_line_between_requests_does_not_begin_a_request() -> None:
+    async with run_with_caller(**LIMITS) as (server, _):
+        client = await server.connect()
+        client.transport.write(get(b"/a"))
+        await client.settle()
+        client.transport.write(b"\r\n")
+        await client.settle()
+        for _ in range(3):
+            await advance_and_settle(HEAD_S)
+            await client.settle()
+        client.transport.write(get(b"/a", CLOSE))
+        assert await read_end(client) == [200, 200]
+        assert not server.cut_off
+
+
 async def test_an_idle_connection_is_closed_without_a_response() -> None:
     async with run_with_caller(**LIMITS) as (server, other):
         client = await server.connect()
@@ -223,6 +297,32 @@ async def test_a_response_that_is_not_read_is_aborted() -> None:
             advance_clock(READER_S / 4)
             await asyncio.sleep(0.01)
         assert dict(server.cut_off) == {"slow_reader": 1}
+
+
+# -- requests at once --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_pieces", [False, True], ids=["whole", "pieces"])
+async def test_a_request_above_the_limit_gets_503_and_ends_its_connection(
+    in_pieces: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Requests continue without their connection, so that more can run than there are connections."""
+    async with run_recording_server(connections=1) as server:
+        server.held = asyncio.Event()
+        first = await server.connect()
+        first.transport.write(get(b"/held"))
+        await first.settle()
+        first.reset()
+        await wait_until(lambda: not server.connections)
+        unfinished = post(CHUNKED, body=chunk(b"hello") + chunk(b"world"))
+        rest = b"0\r\n\r\n" + get(b"/b") + get(b"/c")
+        found = await send_pieces(server.site.port, [unfinished, rest] if in_pieces else [unfinished + rest])
+        assert (read_statuses(found.data), found.is_closed) == ([503], True)
+        assert b"\r\nretry-after: 1\r\n" in found.data
+        assert [seen.path for seen in server.seen] == ["/held"]
+        assert dict(server.cut_off) == {"too_many_connections": 1}
+        assert not [record for record in caplog.records if record.exc_info]
+        server.held.set()
 
 
 # -- connections -------------------------------------------------------------------------------

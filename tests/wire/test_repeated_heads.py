@@ -61,9 +61,20 @@ async def test_requests_with_a_repeated_head_are_served_with_their_own_bodies(ma
     assert matches
 
 
+async def test_a_large_request_that_arrives_at_once_is_not_parsed(matches: list[bytes]) -> None:
+    """Also if it is larger than the pieces in which other data is parsed, or than the limit of bodies."""
+    bodies = [b"1", b"2", b"3", b"x" * 9000, b"4", b"y" * 11000, b"5"]
+    async with run_recording_server(head_bytes=4000, message_bytes=10_000) as server:
+        received = await send_and_settle(server, [post(body) for body in bodies])
+        assert read_statuses(received) == [200] * 5 + [413, 200]
+        assert [seen.body for seen in server.seen] == [body for body in bodies if len(body) <= 10_000]
+    assert matches == bodies[-len(matches) :]
+    assert len(matches) > 4
+
+
 @pytest.mark.parametrize("size", [0, 1, 8, 9, 10, 11, 98, 99, 100, 101, 102, 998, 999, 1000, 1001, 9999, 10000])
 def test_only_the_length_of_the_body_itself_matches(size: int) -> None:
-    body, head = b"x" * size, request_heads.read_head((b"POST", b"/echo", "1.1"), {}, None)
+    body, head = b"x" * size, request_heads.read_head((b"POST", b"/echo", "1.1"), {b"host": b"127.0.0.1"}, None)
     assert isinstance(head, request_heads.RequestHead)
     template = request_heads.make_template(post(b"12345"), 5, head)
     assert template is not None

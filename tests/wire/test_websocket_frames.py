@@ -10,13 +10,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.clock import wait_until
+from tests.clock import advance_and_settle, wait_until
 from tests.http.in_process_server import run_server
 from tests.http.raw_http import RawConnection, Site
 from tests.http.server_process import ServerProcess
 from tests.transports.test_websocket_raw_sockets import CONTINUATION, PONG, TEXT, frame, next_frame, read_close_code
 from tests.wire.byte_client import connect
+from tests.wire.recording_server import run_recording_server
 from tests.wire.request_bytes import HANDSHAKE, HOST, message, request
+
+from hubbub import bounds
+from hubbub.ports import WebSocketExchange
+from hubbub.protocol.refusal import Refusal
 
 OPENING = request(b"GET /mcp-ws HTTP/1.1", HOST, *HANDSHAKE)
 PING_CALL = message("ping")
@@ -147,3 +152,57 @@ async def test_a_half_close_at_every_byte_ends_the_connection() -> None:
             async with asyncio.timeout(60):
                 await client.end
         await instance.wait_for_count(before)
+
+
+CALL = message("tools/call", {"name": "wait", "arguments": {"name": "door"}})
+
+
+@pytest.mark.parametrize(
+    "invalid",
+    [
+        frame(TEXT, b"\xff"),
+        frame(TEXT, b"\xc3", is_last=False) + frame(CONTINUATION, b"x"),
+        frame(CONTINUATION, b"x"),
+        frame(0x3, b""),
+    ],
+    ids=["text", "fragmented text", "continuation", "opcode"],
+)
+async def test_messages_behind_an_invalid_frame_are_not_served(invalid: bytes) -> None:
+    async with run_server() as instance:
+        for sent, is_served in ((invalid + frame(TEXT, CALL), False), (frame(TEXT, CALL) + invalid, True)):
+            async with open_websocket(instance.site) as link:
+                await link.send(sent)
+                assert await read_close_code(link) in (1002, 1007)
+            await wait_until(lambda: not instance.http.connections)
+            assert ("start door" in await instance.history()) == is_served
+
+
+@pytest.mark.parametrize("head_bytes", [4096, 8191, 8192, 8193])
+async def test_frames_behind_a_handshake_are_refused_wherever_it_ends(head_bytes: int) -> None:
+    start = request(b"GET /mcp-ws HTTP/1.1", HOST, *HANDSHAKE, b"X: ")
+    data = request(b"GET /mcp-ws HTTP/1.1", HOST, *HANDSHAKE, b"X: " + b"y" * (head_bytes - len(start)))
+    assert len(data) == head_bytes
+    async with run_server(max_head_bytes=32768) as instance:
+        for rest, status in ((b"", 101), (frame(TEXT, CALL), 400)):
+            async with instance.site.connect() as link:
+                await link.send(data + rest)
+                assert (await link.read_head())[0] == status
+
+
+async def test_a_refused_handshake_is_not_cut_while_it_is_read() -> None:
+    text = "x" * 20_000_000
+
+    async def refuse(exchange: WebSocketExchange) -> None:
+        await exchange.refuse(Refusal(403, text))
+
+    async with run_recording_server(refuse, slow_reader_s=3600) as server:
+        client = await server.connect()
+        client.transport.pause_reading()
+        client.transport.write(request(b"GET /mcp-ws HTTP/1.1", HOST, *HANDSHAKE))
+        for _ in range(3):
+            await advance_and_settle(2 * bounds.LINGER_TIMEOUT_S)
+            await client.settle()
+        assert server.connections == 1
+        client.transport.resume_reading()
+        await client.end
+        assert bytes(client.received[-len(text) :]) == text.encode()

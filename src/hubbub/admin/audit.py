@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +13,19 @@ from hubbub.admin.access import AdminTools, choose_tenant, require_operator
 from hubbub.errors import ToolError
 from hubbub.governance.audit_events import AuditRecord
 from hubbub.governance.journal_head import decode_head
-from hubbub.governance.journal_reader import Filter, read_tail, search_records
+from hubbub.governance.journal_reader import Filter, read_bounded_tail, read_records
 from hubbub.governance.journal_verification import verify
 from hubbub.server.context import Context
+from hubbub.server.threads import Threads
 
 MAX_RECORDS: Final = 1000
 """Records of one result."""
 PAGE_BYTES: Final = 1024 * 1024
 """Lines of the journal in one result, of which it has at least one."""
+MAX_READ_BYTES: Final = 16 * 1024 * 1024
+"""What one request reads of the journal, which takes about 0.1 s of CPU; `hub.audit.verify` reads all of it."""
+MAX_READERS: Final = 2
+"""Requests that read the journal at the same time, of one caller one; others wait."""
 MAX_HEAD_CHARACTERS: Final = 4096
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -69,6 +73,8 @@ class Records(msgspec.Struct, rename="camel", kw_only=True):
     """Where a search for further records goes on: `from_seq`."""
     is_complete: bool
     """Whether no further record matches."""
+    hint: str = ""
+    """How to find further records, if not all of the journal was read."""
 
 
 class Verification(msgspec.Struct, rename="camel", kw_only=True):
@@ -80,6 +86,7 @@ class Verification(msgspec.Struct, rename="camel", kw_only=True):
 
 def register(tools: AdminTools, folder: Path) -> None:
     """Register the tools of this area, for the journal in a folder."""
+    readers = Threads(MAX_READERS)  # of their own, so that nothing else waits for them
 
     @tools.read("hub.audit.search")
     async def search(
@@ -97,7 +104,10 @@ def register(tools: AdminTools, folder: Path) -> None:
         as_lines: _Lines = False,
         context: Context,
     ) -> Records:
-        """Return the first records of the audit journal that match all filters."""
+        """Return the first records of the audit journal that match all filters.
+
+        One request reads a part of a long journal: if `isComplete` is false, repeat it with `nextSeq` as `from_seq`.
+        """
         wanted = Filter(
             tenant=choose_tenant(context, tenant),
             user=user,
@@ -108,7 +118,7 @@ def register(tools: AdminTools, folder: Path) -> None:
             since=since and since.rstrip("Z"),
             until=until and until.rstrip("Z"),
         )
-        return await _read(lambda: _read_page(folder, wanted, from_seq, limit, as_lines=as_lines))
+        return await _read(readers, context, lambda: _read_page(folder, wanted, from_seq, limit, as_lines=as_lines))
 
     @tools.read("hub.audit.tail")
     async def tail(
@@ -125,7 +135,7 @@ def register(tools: AdminTools, folder: Path) -> None:
         as_lines: _Lines = False,
         context: Context,
     ) -> Records:
-        """Return the last records of the audit journal that match all filters."""
+        """Return the last records of the audit journal that match all filters, among its newest part."""
         wanted = Filter(
             tenant=choose_tenant(context, tenant),
             user=user,
@@ -136,7 +146,7 @@ def register(tools: AdminTools, folder: Path) -> None:
             since=since and since.rstrip("Z"),
             until=until and until.rstrip("Z"),
         )
-        return await _read(lambda: _read_last(folder, wanted, limit, as_lines=as_lines))
+        return await _read(readers, context, lambda: _read_last(folder, wanted, limit, as_lines=as_lines))
 
     @tools.read("hub.audit.verify", for_operators=True)
     async def verify_journal(
@@ -152,46 +162,65 @@ def register(tools: AdminTools, folder: Path) -> None:
         expected = head if head is None or _HASH.fullmatch(head) else decode_head(head)
         if head is not None and expected is None:
             raise ToolError("`head` is neither a head as JSON nor a hash of 64 hex digits")
-        report = await _read(lambda: verify(folder, expected=expected))
+        report = await _read(readers, context, lambda: verify(folder, expected=expected))
         return Verification(holds=report.holds, report=msgspec.to_builtins(report))
 
 
-async def _read(work: Callable[[], T]) -> T:
+async def _read(readers: Threads, context: Context, work: Callable[[], T]) -> T:
     """Read files in a thread.
 
     Raises: ToolError.
     """
     try:
-        return await asyncio.to_thread(work)
+        found: T = await readers.run(work, context.caller.principal.name)
+        return found
     except OSError as error:
         raise ToolError(f"The audit journal cannot be read: {error.strerror}") from error
 
 
 def _read_page(folder: Path, wanted: Filter, from_seq: int, limit: int, *, as_lines: bool) -> Records:
     found: list[tuple[bytes, AuditRecord]] = []
-    size, next_seq = 0, from_seq
-    for line, record in search_records(folder, wanted, first_seq=from_seq):
-        size += len(line)
-        if len(found) == limit or (found and size > PAGE_BYTES):
-            return _describe(found, next_seq, is_complete=False, as_lines=as_lines)
-        found.append((line, record))
+    size, read, next_seq = 0, 0, from_seq
+    for line, record in read_records(folder, first_seq=from_seq, since=wanted.since or ""):
+        if read >= MAX_READ_BYTES:
+            hint = (
+                f"Only a part of the journal was read, up to record {next_seq - 1}. To go on, repeat the search with "
+                f"from_seq={next_seq}; to skip earlier days, set `since`"
+            )
+            return _describe(found, next_seq, is_complete=False, as_lines=as_lines, hint=hint)
+        read += len(line)
+        if wanted.matches(record):
+            size += len(line)
+            if len(found) == limit or (found and size > PAGE_BYTES):
+                return _describe(found, next_seq, is_complete=False, as_lines=as_lines)
+            found.append((line, record))
         next_seq = record.seq + 1
     return _describe(found, next_seq, is_complete=True, as_lines=as_lines)
 
 
 def _read_last(folder: Path, wanted: Filter, limit: int, *, as_lines: bool) -> Records:
-    found = read_tail(folder, limit + 1, wanted)
+    found, is_limited = read_bounded_tail(folder, limit + 1, wanted, MAX_READ_BYTES)
     start, size = len(found), 0
     while start and len(found) - start < limit and (size := size + len(found[start - 1][0])) <= PAGE_BYTES:
         start -= 1
     last = found[start:]
-    return _describe(last, last[-1][1].seq + 1 if last else 1, is_complete=not start, as_lines=as_lines)
+    next_seq = last[-1][1].seq + 1 if last else 1
+    hint = ""
+    if is_limited and not start:
+        hint = (
+            f"Only the last {MAX_READ_BYTES} bytes of the journal were read. For earlier records, use "
+            "hub.audit.search (hubbub audit search), with `since` to skip earlier days"
+        )
+    return _describe(last, next_seq, is_complete=not (start or is_limited), as_lines=as_lines, hint=hint)
 
 
-def _describe(found: list[tuple[bytes, AuditRecord]], next_seq: int, *, is_complete: bool, as_lines: bool) -> Records:
+def _describe(
+    found: list[tuple[bytes, AuditRecord]], next_seq: int, *, is_complete: bool, as_lines: bool, hint: str = ""
+) -> Records:
     return Records(
         records=[] if as_lines else [msgspec.to_builtins(record) for _, record in found],
         lines=[line.decode() for line, _ in found] if as_lines else [],
         next_seq=next_seq,
         is_complete=is_complete,
+        hint=hint,
     )

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from hubbub import __version__, bounds
 from hubbub.assembly.server_config import make_server_config
-from hubbub.assembly.settings_checks import read_server_rules, refuse_foreign_flags
+from hubbub.assembly.settings_checks import check_identification, read_server_rules, refuse_foreign_flags
 from hubbub.assembly.tenants import load_governance
 from hubbub.client.mcp_json import read_mcp_json
 from hubbub.errors import SettingsError
@@ -154,6 +154,7 @@ def _file_upstreams(
             remote = make_server_config(name, settings, rules=rules)
             per_user = settings.oauth is not None and settings.oauth.per_user
             if per_user:
+                check_identification(serve, sources, name)
                 from hubbub.assembly.upstream_login_store import choose_store
 
                 remote = choose_store(remote, serve, sources)

@@ -149,6 +149,25 @@ def read_oauth_section(sources: Sources) -> OAuthSettings | None:
     return read_oauth(sources)
 
 
+def check_identification(settings: ServeSettings, sources: Sources, server: str) -> None:
+    """Refuse a server with `per_user` behind a hub that cannot identify any of its users in a browser.
+
+    Otherwise an attacker could have another person log in, and use that person's account.
+
+    Raises: SettingsError.
+    """
+    oauth = read_oauth_section(sources)
+    is_identified = settings.key_file is not None or (oauth is not None and oauth.has_front_door)
+    is_allowed = oauth is not None and oauth.allow_unidentified_logins
+    accepts_tokens = settings.jwt_keys is not None or (oauth is not None and bool(oauth.issuers))
+    if accepts_tokens and not is_identified and not is_allowed:
+        raise SettingsError(
+            f"server {server!r}: `per_user` needs a way to identify the person who opens a link to log in, but only "
+            "tokens of other authorization servers are accepted: set front_door in [oauth], or key_file; or accept "
+            "the risk that users log in for an attacker, with allow_unidentified_logins in [oauth]"
+        )
+
+
 def _check_oauth(sources: Sources) -> set[str]:
     """Read the section about tokens; return the variables that belong to it."""
     if read_oauth_section(sources) is None:

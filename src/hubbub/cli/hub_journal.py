@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from hubbub.cli.admin_client import AdminConnection, AdminOptions, run_admin
+from hubbub.cli.output import write_lines
 from hubbub.errors import InvalidResponse, SettingsError
 from hubbub.governance.audit_events import AuditRecord, decode_record
 from hubbub.governance.journal_head import Head
@@ -42,6 +43,8 @@ def tail_at_hub(options: AdminOptions, wanted: Filter, number: int, write: Calla
         if number:
             found = await hub.call("hub.audit.tail", {**_arguments(wanted), "limit": number})
             write(_decode(found["lines"]))
+            if found.get("hint"):  # older hubs have none
+                write_lines([found["hint"]], err=True)
         return 0
 
     return run_admin(options, work)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hubbub.oauth.client.credential_store import FileCredentialStore
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
+    from hubbub.oauth.documents import DocumentResponse
 
 _HELP: Final = """Log in at an MCP server that is protected by OAuth.
 
@@ -38,7 +39,8 @@ if the browser is on another machine, paste the address of its last page into th
 \b
 hubbub login https://example.com/mcp
 hubbub login https://example.com/mcp --scope "files:read files:write"
-hubbub login https://example.com/mcp --client-id 4711 --client-secret-env SECRET
+hubbub login https://example.com/mcp --issuer https://login.example.com \\
+    --client-id 4711 --client-secret-env SECRET
 hubbub login https://hub.example.com/mcp --upstream github --key-env HUB_KEY
 
 `hubbub tools`, `call`, `read`, `prompts` and `agent` then use this login for that URL, and refresh
@@ -49,8 +51,10 @@ HUBBUB_CREDENTIALS=keyring or file chooses. A hub uses the login for servers wit
 With --upstream, you log in at a server behind a hub at which users have accounts of their own. The hub
 keeps the tokens, and sends them with your calls only.
 
-Exits with 2 for wrong usage, 3 if a server cannot be reached or refuses the login.
+Exits with 1 if a hub refuses or the login there fails, 2 for wrong usage, 3 if a server cannot be
+reached, asks for no login or refuses it, 4 if its answer is an error or invalid.
 """
+_UNAUTHORIZED: Final = 401
 _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
@@ -65,7 +69,10 @@ _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 )
 @click.option("--client-id", metavar="ID", help="A client that was registered at the authorization server by hand.")
 @click.option(
-    "--client-secret-env", "secret_variable", metavar="VARIABLE", help="The environment variable with its secret."
+    "--client-secret-env",
+    "secret_variable",
+    metavar="VARIABLE",
+    help="The environment variable with its secret. Needs --issuer.",
 )
 @click.option("--client-metadata-url", metavar="URL", help="A Client ID Metadata Document to use as the client id.")
 @click.option(
@@ -106,6 +113,11 @@ def command(
     if secret_variable is not None:
         changes["client_secret"] = Secret(read_variable(secret_variable, "--client-secret-env"))
     settings = _apply_flags(target, auth_settings(server), changes)
+    if settings.client_secret is not None and settings.issuer is None:
+        raise SettingsError(
+            "--client-secret-env needs --issuer, the URL of the authorization server that issued the secret: otherwise "
+            "the secret would go to whichever authorization server the MCP server names"
+        )
     from hubbub.oauth.client.browser_login import BrowserLogin  # late: `hubbub --help` loads this module
     from hubbub.oauth.client.credential_store import FileCredentialStore
 
@@ -147,7 +159,9 @@ async def _log_in(
 
     client = make_oauth_client(server, settings)
     await store.kind()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
-    credentials = await OAuthAuthorizer(client).log_in(await _ask_challenge(server, client))
+    answer = await _send_without_token(server, client)
+    await _check_asks_for_login(client, answer)
+    credentials = await OAuthAuthorizer(client).log_in(answer.www_authenticate)
     key = client.key(credentials.issuer)
     if has_secret and isinstance(settings.client_secret, Secret):
         # Without it, other commands could not refresh the tokens.
@@ -162,11 +176,27 @@ async def _log_in(
     return 0
 
 
-async def _ask_challenge(server: ServerConfig, client: OAuthClient) -> str:
-    """Send a request without a token; return how the server refused it, which may name its metadata and scopes."""
+async def _send_without_token(server: ServerConfig, client: OAuthClient) -> DocumentResponse:
+    """Send a request without a token; its refusal may name the metadata and scopes of the server."""
     from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
 
     documents = DocumentClient(egress_for_issuer_urls(client.server_url, server.allow_private_network), client.rules)
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-    response = await documents.send("POST", client.server_url, headers=headers, body=_PING)
-    return response.www_authenticate
+    return await documents.send("POST", client.server_url, headers=headers, body=_PING)
+
+
+async def _check_asks_for_login(client: OAuthClient, answer: DocumentResponse) -> None:
+    """Raises: OAuthError, if a server neither refuses requests without a token nor has an authorization server."""
+    from hubbub.oauth.client.challenges import select_challenge
+    from hubbub.oauth.errors import OAuthError
+    from hubbub.oauth.metadata import show_url
+
+    if answer.status == _UNAUTHORIZED or client.settings.issuer is not None:
+        return
+    discovered = await client.discover(select_challenge(answer.www_authenticate))
+    if discovered.is_guessed:
+        shown = show_url(client.server_url)
+        raise OAuthError(
+            f"{shown} did not ask for a login: it answered a request without a token with status {answer.status}, and "
+            "names no authorization server; use it without a login, check the path of the URL, or give --issuer"
+        )

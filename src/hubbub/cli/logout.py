@@ -29,7 +29,10 @@ hubbub logout --all
 hubbub logout https://hub.example.com/mcp --upstream github
 
 Tokens are deleted even if the authorization server cannot be reached or offers no revocation;
-they then stay valid there until they expire. Exits with 1 if no login was stored.
+they then stay valid there until they expire.
+
+Exits with 1 if there was no login or a hub refuses, 2 for wrong usage, 3 if a hub cannot be
+reached, 4 if its answer is an error or invalid.
 """
 
 

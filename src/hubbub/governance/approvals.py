@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias
@@ -158,7 +157,9 @@ class Approvals:
         """Pending requests and unused approvals by id; those that expire first come first."""
         self._queued: dict[tuple[str, str, str, str, str], str] = {}
         """Ids of the queue by what they are bound to: open ones, and denials."""
-        self._ended: OrderedDict[str, _Entry] = OrderedDict()
+        self._ended: dict[str, _Entry] = {}
+        """The oldest first."""
+        self._ended_shares = Shares(MAX_ENDED)
         self._shares = Shares(settings.max_pending)
         self._open_by_caller: dict[str, int] = {}
 
@@ -360,8 +361,17 @@ class Approvals:
         if state != "denied":
             self._unqueue(entry)
         self._ended[request.id] = entry
+        self._ended_shares.take(request.principal)
         if len(self._ended) > MAX_ENDED:
-            self._unqueue(self._ended.popitem(last=False)[1])
+            self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        """Forget the oldest request that ended, of the caller with the most in the tenant with the most."""
+        caller = self._ended_shares.find_largest()
+        entry = next(entry for entry in self._ended.values() if entry.request.principal == caller)
+        del self._ended[entry.request.id]
+        self._ended_shares.give_back(caller)
+        self._unqueue(entry)
 
     def _unqueue(self, entry: _Entry) -> None:
         if self._queued.get(entry.binding) == entry.request.id:

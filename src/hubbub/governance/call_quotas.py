@@ -297,16 +297,21 @@ class TenantCalls:
 
     def acquire(self, tenant: str) -> TooManyCalls | None:
         """Count a call that starts, which must be released; or return the error. Unknown tenants have no limit."""
-        running = self._running.get(tenant, 0)
+        error = self.check(tenant)
+        if error is None:
+            self._running[tenant] = self._running.get(tenant, 0) + 1
+        return error
+
+    def check(self, tenant: str) -> TooManyCalls | None:
+        """Return the error that `acquire` would return now."""
         limit = self._limits.get(tenant)
-        if limit is not None and running >= limit:
-            return TooManyCalls(
-                f"Too many calls: {limit} of tenant {tenant!r} are running, its limit. "
-                "The call was not made; repeat it when others have finished",
-                TOO_MANY_CALLS_RETRY_S,
-            )
-        self._running[tenant] = running + 1
-        return None
+        if limit is None or self._running.get(tenant, 0) < limit:
+            return None
+        return TooManyCalls(
+            f"Too many calls: {limit} of tenant {tenant!r} are running, its limit. "
+            "The call was not made; repeat it when others have finished",
+            TOO_MANY_CALLS_RETRY_S,
+        )
 
     def release(self, tenant: str) -> None:
         """Count a call that ended."""

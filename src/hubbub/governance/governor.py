@@ -7,6 +7,7 @@ A call runs only after its decision is in the journal. Each part is optional, ex
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
@@ -57,6 +58,8 @@ Request = Callable[[Call], Coroutine[Any, Any, Reply]]
 OWNER_RULE: Final = "owner"
 """What decides about administration by the user who runs the hub."""
 _APPROVED_ACTIONS: Final = ("call", "get", "read")
+_COUNTED_EVENTS: Final = ("egress.refused", "secret.denied")
+"""Refusals that each call of a caller can cause."""
 _URI_KINDS: Final = ("resource", "template")
 """Targets whose name may hold a password or a token."""
 
@@ -82,7 +85,7 @@ class Governor:
         self._call_prefix = os.urandom(4).hex()
         self._call_numbers = count(1)
         self._refusals = RecordingIntervals(clock)
-        self._denials = RepeatedDenials(self.record_event)
+        self._denials = RepeatedDenials(self._record_later)
         self._approved_rounds = ApprovedRounds(clock=clock)
         self.has_output_schema: Callable[[Target], bool] = lambda target: False
         """Whether a tool is listed with an output schema, which decides the form of its errors."""
@@ -122,17 +125,25 @@ class Governor:
             raise await self._refuse(call, action, target, error)
         event: AuditEvent | None = None
         approval: ApprovalRequest | None = None
+        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
         decision = self._engine.decide(call.caller.principal, action, target)
         if decision.effect != "allow":
+            if decision.effect == "confirm" and tenant_calls is not None and (busy := tenant_calls.check(tenant)):
+                # Nothing is awaited between this and `acquire` if the queue has an approval, so none is lost.
+                raise await self._refuse(call, action, target, busy)
             event, approval = await self._confirm(call, action, target, shown_as)
         elif self._journal is not None:
             event = self._make_event("decision", call, action, target, decision, shown_as)
-        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
         if tenant_calls is not None and (busy := tenant_calls.acquire(tenant)) is not None:
+            self._record_unmade(event, approval, busy)
             raise await self._refuse(call, action, target, busy)
         try:
             if self._journal is not None and event is not None:
-                await self._journal.record(event)
+                try:
+                    await self._journal.record(event)
+                except BaseException as failure:
+                    self._record_unmade(event, approval, failure)
+                    raise
             elif approval is None:
                 return await request(call)
             return await self._request(call, event, approval, request)
@@ -224,6 +235,12 @@ class Governor:
             journal.record_later(make_end_event(event, started, outcome, size=size))
         return reply
 
+    def _record_unmade(self, event: AuditEvent | None, approval: ApprovalRequest | None, error: BaseException) -> None:
+        """Record the end of a call that was not made although its decision is recorded, or its approval was used."""
+        if event is not None and (approval is not None or isinstance(error, asyncio.CancelledError)):
+            outcome = "refused" if isinstance(error, HubbubError) else find_outcome(error)
+            self.record_event(make_end_event(event, perf_counter(), outcome, error=error))
+
     async def _record_decision(
         self, call: Call, action: Action, target: Target, decision: PolicyDecision
     ) -> AuditEvent | None:
@@ -261,7 +278,7 @@ class Governor:
             try:
                 await self._journal.record(event)
             except BaseException:
-                self._denials.end(_denial_key(call, action, target, decision))
+                self._denials.cancel(*_denial_keys(call, action, target, decision))
                 raise
         return _not_found(target)
 
@@ -269,12 +286,12 @@ class Governor:
         self, call: Call, action: Action, target: Target, decision: PolicyDecision, shown_as: str = ""
     ) -> AuditEvent | None:
         """Return the record of a denial; None if it was counted, because it repeats one that was recorded."""
-        key = _denial_key(call, action, target, decision)
-        if self._denials.count(key):
+        key, group = _denial_keys(call, action, target, decision)
+        if self._denials.count(key, group):
             return None
         event = self._make_event("decision", call, action, target, decision, shown_as)
-        if len(target.name) <= MAX_TEXT_CHARACTERS:  # a longer one is not worth the memory
-            self._denials.begin(key, event)
+        # The memory for a longer name is better used for others.
+        self._denials.begin(key, group, event, is_remembered=len(target.name) <= MAX_TEXT_CHARACTERS)
         return event
 
     # -- approvals -----------------------------------------------------------------------
@@ -352,6 +369,17 @@ class Governor:
 
     def record_event(self, event: AuditEvent) -> None:
         """Record what is not a call, such as a session that was opened or a secret that was denied."""
+        if self._journal is None:
+            return
+        if event.event in _COUNTED_EVENTS:
+            group = event.event, event.tenant, event.user, event.credential, event.server
+            key = *group, *(event.facts or {}).items()
+            if self._denials.count(key, group):
+                return
+            self._denials.begin(key, group, event)
+        self._record_later(event)
+
+    def _record_later(self, event: AuditEvent) -> None:
         if self._journal is not None:
             self._journal.record_later(redact_facts(event))
 
@@ -405,8 +433,10 @@ def _arguments(call: Call) -> Raw | bytes:
     return call.raw if arguments is None else msgspec.json.encode(arguments)
 
 
-def _denial_key(call: Call, action: Action, target: Target, decision: PolicyDecision) -> Hashable:
-    return call.caller.principal.name, action, target.kind, target.server, target.name, decision
+def _denial_keys(call: Call, action: Action, target: Target, decision: PolicyDecision) -> tuple[Hashable, Hashable]:
+    """What a denial has in common with its repetitions, and with denials of other targets by the same rule."""
+    group = call.caller.principal.name, action, target.kind, target.server, decision
+    return (group, target.name), group
 
 
 def _not_found(target: Target) -> NotFound:

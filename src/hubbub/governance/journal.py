@@ -128,7 +128,9 @@ class Journal:
         try:
             try:
                 await self._command("open")
-            except OSError as error:
+            except HubbubError:
+                raise
+            except Exception as error:
                 self._note_failure(error)
                 if self._settings.on_failure == "refuse":
                     raise AuditUnavailable(str(self._problem)) from error
@@ -241,9 +243,11 @@ class Journal:
         await done
 
     def _note_failure(self, error: Exception) -> None:
-        reason = error.message if isinstance(error, HubbubError) else getattr(error, "strerror", None) or str(error)
+        reason = _describe(error)
         if self._problem is None:  # Once, not for each call.
-            logger.error("audit_journal_failed", extra={"reason": reason, "folder": str(self._folder)})
+            unexpected = None if isinstance(error, OSError | HubbubError) else error
+            extra = {"reason": reason, "folder": str(self._folder)}
+            logger.error("audit_journal_failed", extra=extra, exc_info=unexpected)
             self._failing_since = format_time(self._clock_ns())
         self._problem = reason
 
@@ -337,11 +341,15 @@ class Journal:
         seals = self._writer.seals
         try:
             self._write_gap()
-            self._writer.append([item.payload for item in items])
-            written = len(items)
-        except (OSError, HubbubError) as raised:
+        except Exception as raised:
             error = raised
-            written = self._writer.written
+        else:
+            try:
+                self._writer.append([item.payload for item in items])
+                written = len(items)
+            except Exception as raised:  # Whatever it is, the callers wait for an answer.
+                error = raised
+                written = self._writer.written
         self._notify(self._finish_group, items[:written], items[written:], error)
         if self._writer.seals != seals:
             self._publish_head()
@@ -349,7 +357,6 @@ class Journal:
 
     def _write_gap(self) -> None:
         """Write how many records are missing here, if any."""
-        self._writer.written = 0
         counts = (self._refused, self._lost)
         if counts == self._reported:
             return
@@ -357,9 +364,12 @@ class Journal:
         facts: dict[str, Fact] = {"refused": refused, "lost": lost}
         if self._failing_since:
             facts["since"] = self._failing_since
-        self._writer.append([encode_event(AuditEvent(event=JOURNAL_GAP, facts=facts), self._clock_ns())])
-        self._writer.written = 0  # It does not belong to the group.
-        self._reported = counts
+        payload = encode_event(AuditEvent(event=JOURNAL_GAP, facts=facts), self._clock_ns())
+        try:
+            self._writer.append([payload])
+        finally:
+            if self._writer.written:  # Even if the seal after it failed.
+                self._reported = counts
         self._notify(self._note_success)
 
     def _tick(self) -> None:
@@ -370,7 +380,7 @@ class Journal:
             if before is not None:
                 self._writer.expire(before, self._archive.last_seq if self._archive.is_on else None)
             self._archive_segments()
-        except (OSError, HubbubError) as error:
+        except Exception as error:
             self._notify(self._note_failure, error)
         self._publish_head()
 
@@ -378,7 +388,8 @@ class Journal:
         if self._archive.is_on:
             try:
                 sealed = self._writer.list_sealed(self._archive.last_seq)
-            except OSError:
+            except Exception:
+                logger.exception("audit_segments_not_listed", extra={"folder": str(self._folder)})
                 return  # The next check tries again.
             self._notify(self._archive.submit, sealed)
 
@@ -387,12 +398,12 @@ class Journal:
         if seq in (self._head_seq, 0):
             return
         head = Head(node=self._writer.node, seq=seq, hash=digest, ts=format_time(self._clock_ns()))
-        if self._key is not None:
-            head = head.sign(self._key)
         try:
+            if self._key is not None:
+                head = head.sign(self._key)
             write_head(self._folder / HEAD_FILE, head)
-        except OSError as error:
-            logger.error("audit_head_not_written", extra={"reason": error.strerror})
+        except Exception as error:
+            logger.error("audit_head_not_written", extra={"reason": _describe(error)})
             return
         self._head_seq = head.seq
         self._notify(self._anchor.submit, head)
@@ -405,3 +416,12 @@ def _settle(done: asyncio.Future[None], error: Exception | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(error)
+
+
+def _describe(error: Exception) -> str:
+    """Describe a failure to operators and callers."""
+    if isinstance(error, HubbubError):
+        return error.message
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"unexpected {type(error).__name__}"  # Its text is for the log, not for callers.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import os
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
@@ -18,13 +20,21 @@ import msgspec
 
 from hubbub.governance.audit_events import AuditRecord, decode_record
 from hubbub.governance.hidden_characters import escape_unprintable
-from hubbub.governance.segments import MAX_LINE_BYTES, Segment, list_segments, read_lines
+from hubbub.governance.segments import (
+    MAX_LINE_BYTES,
+    Segment,
+    decode_valid_link,
+    list_segments,
+    read_lines,
+    read_seal,
+)
 
 POLL_S: Final = 0.25
 """How often a followed journal is read."""
 MAX_TAIL: Final = 10_000
 """Records that `read_tail` returns at most."""
 _CHUNK_BYTES: Final = 1024 * 1024
+_DAY: Final = len("2026-01-01")
 
 CSV_COLUMNS: Final = (
     "seq", "ts", "node", "event", "call", "tenant", "user", "client", "credential", "trace", "server", "tool",
@@ -66,13 +76,17 @@ def _matches_event(wanted: str, found: str) -> bool:
     return found.startswith(wanted[:-1]) if wanted.endswith("*") else wanted == found
 
 
-def read_records(folder: Path, *, first_seq: int = 1) -> Iterator[tuple[bytes, AuditRecord]]:
+def read_records(folder: Path, *, first_seq: int = 1, since: str = "") -> Iterator[tuple[bytes, AuditRecord]]:
     """Yield the records from a number on, each with its line.
+
+    `since`: skip segments that have no record of this time or later, as in `Filter.since`.
 
     Raises: OSError.
     """
     for segment in _segments_from(folder, first_seq):
-        for line in read_lines(segment.path):
+        if _is_before(segment, since):
+            continue
+        for line in read_lines(segment.path, _find_offset(segment, first_seq)):
             record = _decode(line)
             if record is not None and record.seq >= first_seq:
                 yield line, record
@@ -83,7 +97,8 @@ def search_records(folder: Path, wanted: Filter, *, first_seq: int = 1) -> Itera
 
     Raises: OSError.
     """
-    return ((line, record) for line, record in read_records(folder, first_seq=first_seq) if wanted.matches(record))
+    records = read_records(folder, first_seq=first_seq, since=wanted.since or "")
+    return ((line, record) for line, record in records if wanted.matches(record))
 
 
 def read_tail(folder: Path, number: int, wanted: Filter = Filter()) -> list[tuple[bytes, AuditRecord]]:  # noqa: B008
@@ -91,18 +106,35 @@ def read_tail(folder: Path, number: int, wanted: Filter = Filter()) -> list[tupl
 
     Raises: OSError.
     """
+    return read_bounded_tail(folder, number, wanted, sys.maxsize)[0]
+
+
+def read_bounded_tail(
+    folder: Path, number: int, wanted: Filter, max_bytes: int
+) -> tuple[list[tuple[bytes, AuditRecord]], bool]:
+    """Return the last records that match among the last bytes of the journal, and whether earlier ones were left out.
+
+    Only if there are fewer than `number` does it matter whether records were left out.
+
+    Raises: OSError.
+    """
     number = min(number, MAX_TAIL)
     found: list[tuple[bytes, AuditRecord]] = []
     for segment in reversed(list_segments(folder)):  # From the newest, so that a long journal is not read as a whole.
+        if _is_before(segment, wanted.since or ""):
+            continue
+        size = segment.path.stat().st_size
+        start = max(0, size - max_bytes)
+        max_bytes -= size - start
         last: deque[tuple[bytes, AuditRecord]] = deque(maxlen=number - len(found))
-        for line in read_lines(segment.path):
+        for line in read_lines(segment.path, start):  # The first may be a part of a line, which is no record.
             record = _decode(line)
             if record is not None and wanted.matches(record):
                 last.append((line, record))
         found = [*last, *found]
-        if len(found) >= number:
-            break
-    return found
+        if start or len(found) >= number:
+            return found, bool(start)
+    return found, False
 
 
 async def follow_records(
@@ -191,6 +223,38 @@ def _segments_from(folder: Path, first_seq: int) -> list[Segment]:
     while len(segments) > 1 and segments[1].first_seq <= first_seq:
         segments.pop(0)
     return segments
+
+
+def _is_before(segment: Segment, since: str) -> bool:
+    """Whether all records of a segment are earlier than a time: none is of a later day than the first, but the seal."""
+    if not since:
+        return False
+    with segment.path.open("rb") as file:
+        first = decode_valid_link(file.readline(MAX_LINE_BYTES))
+    if first is None or first.ts[:_DAY] >= since[:_DAY]:
+        return False
+    seal = read_seal(segment.path)
+    return seal is not None and seal.ts < since
+
+
+def _find_offset(segment: Segment, seq: int) -> int:
+    """Return where a record is in a segment, or a little before."""
+    low = 0
+    if seq <= segment.first_seq:
+        return low
+    with segment.path.open("rb") as file:
+        high = file.seek(0, os.SEEK_END)
+        while high - low > _CHUNK_BYTES:
+            middle = (low + high) // 2
+            file.seek(middle)
+            file.readline(MAX_LINE_BYTES)  # the rest of a line
+            start = file.tell()
+            record = _decode(file.readline(MAX_LINE_BYTES))
+            if record is not None and record.seq <= seq:
+                low = start
+            else:
+                high = middle
+    return low
 
 
 def _decode(line: bytes) -> AuditRecord | None:

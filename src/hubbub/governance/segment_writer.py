@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from hubbub.errors import SettingsError
 from hubbub.governance.audit_events import (
     JOURNAL_EXPIRED,
     JOURNAL_RECOVERED,
@@ -33,10 +34,10 @@ from hubbub.governance.segments import (
     NODE_FILE,
     Link,
     Segment,
-    decode_valid_link,
     find_last_link,
     list_segments,
     read_lines,
+    read_seal,
     segment_path,
 )
 from hubbub.settings.folders import make_private_folder, sync_folder
@@ -47,8 +48,6 @@ logger = logging.getLogger("hubbub.audit")
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _DAY: Final = len("2026-01-01")
 _NODE_BYTES: Final = 256
-_SEAL_BYTES: Final = 64 * 1024
-"""Where the last record of a sealed segment is found, from its end; a seal is shorter."""
 sync_data: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)  # Windows has only the other.
 
 
@@ -92,7 +91,7 @@ class SegmentWriter:
         """Lock the folder, create it if it is missing, and find the end of the chain.
 
         Raises:
-            SettingsError: another process writes to it.
+            SettingsError: another process writes to it, or the name of the node cannot be read.
             OSError
         """
         make_private_folder(self._folder)
@@ -145,7 +144,7 @@ class SegmentWriter:
         segments = list_segments(self._folder)
         expired: list[Segment] = []
         for segment in segments:
-            seal = None if segment.path == self._path else _read_seal(segment.path)
+            seal = None if segment.path == self._path else read_seal(segment.path)
             if seal is None or seal.ts >= before or (up_to_seq is not None and segment.first_seq > up_to_seq):
                 break
             expired.append(segment)
@@ -192,7 +191,7 @@ class SegmentWriter:
                 rest = rest[os.write(descriptor, rest) :]
             if self._is_synced:
                 sync_data(descriptor)
-        except OSError:
+        except Exception:
             self._cut_off(descriptor)
             raise
         self._size += len(data)
@@ -315,18 +314,11 @@ class SegmentWriter:
         self._recovered.append(AuditEvent(event=JOURNAL_RECOVERED, facts=facts))
 
 
-def _read_seal(path: Path) -> Link | None:
-    """Return the last record of a segment if it seals it."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(0, size - _SEAL_BYTES))
-        lines = file.read(_SEAL_BYTES).splitlines(keepends=True)
-    link = decode_valid_link(lines[-1]) if lines else None
-    return link if link is not None and link.event == JOURNAL_SEALED else None
-
-
 def _read_or_create_node(folder: Path, name: str) -> str:
-    """Return the name of the node: unique, so that records of two journals can be stored in one database."""
+    """Return the name of the node: unique, so that records of two journals can be stored in one database.
+
+    Raises: SettingsError, OSError.
+    """
     path = folder / NODE_FILE
     try:
         with path.open(encoding="utf-8") as file:
@@ -335,6 +327,11 @@ def _read_or_create_node(folder: Path, name: str) -> str:
             return found
     except FileNotFoundError:
         pass
+    except UnicodeDecodeError:
+        raise SettingsError(
+            f"{path} is not text: write the name of the node into it, which is in every record, or delete it to get "
+            "a new name"
+        ) from None
     name = name or f"{socket.gethostname()}-{secrets.token_hex(4)}"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from hubbub.governance.audit_events import JOURNAL_SEALED
 from hubbub.store.hash_chain import check_line
 
 MAX_LINE_BYTES: Final = 256 * 1024
@@ -21,6 +22,8 @@ MAX_LINE_BYTES: Final = 256 * 1024
 LOCK_FILE: Final = "lock"
 NODE_FILE: Final = "node"
 HEAD_FILE: Final = "head.json"
+_SEAL_BYTES: Final = 64 * 1024
+"""Where the last record of a sealed segment is found, from its end; a seal is shorter."""
 _NAME: Final = re.compile(r"journal-(\d{16})\.jsonl")
 
 
@@ -79,6 +82,19 @@ def decode_valid_link(line: bytes) -> Link | None:
         return decode_link(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def read_seal(path: Path) -> Link | None:
+    """Return the last record of a segment if it seals it.
+
+    Raises: OSError.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _SEAL_BYTES))
+        lines = file.read(_SEAL_BYTES).splitlines(keepends=True)
+    link = decode_valid_link(lines[-1]) if lines else None
+    return link if link is not None and link.event == JOURNAL_SEALED else None
 
 
 def find_last_link(path: Path) -> tuple[Link | None, Link | None, int]:

@@ -169,6 +169,8 @@ class Breakers:
         self._backoff = backoff
         self.shared = Breaker(limit, backoff=backoff())
         self._by_principal: dict[str, Breaker] = {}
+        self._names: dict[str, dict[str, None]] = {}
+        """Names of principals with a breaker by tenant, or by themselves without one; the oldest first."""
 
     def get(self, caller: Caller) -> Breaker:
         """The breaker of a caller."""
@@ -178,9 +180,19 @@ class Breakers:
         found = self._by_principal.get(name)
         if found is None:
             if len(self._by_principal) >= bounds.UPSTREAM_QUEUED_CALLS:
-                del self._by_principal[next(iter(self._by_principal))]
+                self._forget_oldest()
             found = self._by_principal[name] = Breaker(self._limit, backoff=self._backoff())
+            self._names.setdefault(caller.principal.tenant or name, {})[name] = None
         return found
+
+    def _forget_oldest(self) -> None:
+        """Forget the oldest breaker of the tenant with the most."""
+        tenant = max(self._names, key=lambda tenant: len(self._names[tenant]))
+        names = self._names[tenant]
+        oldest = next(iter(names))
+        del self._by_principal[oldest], names[oldest]
+        if not names:
+            del self._names[tenant]
 
     @property
     def is_closed(self) -> bool:

@@ -6,7 +6,7 @@ registered here as on any server.
 
 from __future__ import annotations
 
-from collections import ChainMap
+from collections import ChainMap, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
-from hubbub.governance.decision import Target
+from hubbub.governance.decision import Target, TargetKind
 from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
 from hubbub.hub.catalog import Catalog, CatalogView, Item
 from hubbub.hub.config import CALL, CONNECT, SEARCH
@@ -47,7 +47,7 @@ _REMOVED_VIEW = ViewSettings(servers=())
 class Front(Server, IdentifiesPeople):
     """The server that clients of one view of a hub see."""
 
-    _methods = METHODS
+    _all_methods = METHODS
     _call_by_name = call_by_name
 
     def __init__(self, hub: Gateway, view_name: str) -> None:
@@ -55,7 +55,8 @@ class Front(Server, IdentifiesPeople):
         self.hub = hub
         self.view_name = view_name
         self._catalog: Catalog | None = None
-        self._visible_by_group: dict[Hashable, VisibleItems] = {}
+        self._visible_by_group: OrderedDict[Hashable, VisibleItems] = OrderedDict()
+        """By what callers with the same lists have in common; the least recently used first."""
         self._builtins: dict[str, dict[str, Item]] | None = None
         self.broadcaster.on_remove = self._on_client_left
         if not view_name:
@@ -109,11 +110,14 @@ class Front(Server, IdentifiesPeople):
         if self._catalog is not catalog:
             self._visible_by_group.clear()
             self._catalog = catalog
-        visible = self._visible_by_group.get(group)
-        if visible is None:
-            if len(self._visible_by_group) >= bounds.HUB_CACHED_SCOPE_SETS:
-                self._visible_by_group.clear()
-            visible = self._visible_by_group[group] = self._select_visible(catalog, held_scopes, principal)
+        cached = self._visible_by_group
+        visible = cached.get(group)
+        if visible is not None:
+            cached.move_to_end(group)
+            return visible
+        while len(cached) >= bounds.HUB_CACHED_SCOPE_SETS:
+            cached.popitem(last=False)
+        visible = cached[group] = self._select_visible(catalog, held_scopes, principal)
         return visible
 
     def _permits_resource(self, server: str, uri: str, caller: Caller | None) -> bool:
@@ -300,6 +304,22 @@ class Front(Server, IdentifiesPeople):
             if shown.has_server(id) and upstream.snapshot.revision is None
         ]
         return f"these servers are not connected: {', '.join(unknown)}" if unknown else ""
+
+    def find_target(self, kind: TargetKind, name: str) -> Target | None:
+        """Find what has this name or URI for a caller who may see everything; None if there is nothing."""
+        shown = self.catalog_view
+        if kind == "tool":
+            item, tool = shown.find_tool(name), self.tools.find(name)
+            if item is None and tool is not None:
+                return builtin_target(tool)
+        elif kind == "prompt":
+            item = shown.find_prompt(name)
+        else:
+            item = shown.templates.get(name) if kind == "template" else None
+            if item is None:
+                found = self.locate_resource(name)
+                return None if found is None else Target("resource", found.server, found.uri)
+        return None if item is None else item.target
 
     def locate_resource(self, uri: str, caller: Caller | None = None) -> ResourceLocation | None:
         """Find the upstream of a resource that this caller may see, and its URI there; None if it is not known."""

@@ -15,14 +15,16 @@ from msgspec import UNSET
 from hubbub import bounds
 from hubbub.errors import (
     ArgumentsInvalid,
+    AuditUnavailable,
     HubbubError,
     MethodNotFound,
     PromptNotFound,
+    QuotaExceeded,
     RemoteError,
     ResourceNotFound,
     ToolNotFound,
 )
-from hubbub.governance.decision import Action, Target
+from hubbub.governance.decision import Action, Target, TargetKind
 from hubbub.hub.builtin_tools import CallArguments, builtin_target
 from hubbub.hub.config import CALL, HUB_ID
 from hubbub.hub.forwarding.forwarded_call import principal_name
@@ -68,12 +70,19 @@ async def _call_unlisted(front: Front, call: Call) -> Reply:
     try:
         item = await front.find_tool(call.params.name, call.caller)
     except ToolNotFound:
-        if front.hub.governor is not None:
-            hidden = front.catalog_view.find_tool(call.params.name)
-            requested = Target("tool", "", call.params.name)
-            await front.hub.governor.record_missing(call, "call", requested, None if hidden is None else hidden.target)
+        await _record_missing(front, call, "call", "tool", call.params.name)
         raise
     return await _forward(front, call, item)
+
+
+async def _record_missing(front: Front, call: Call, action: Action, kind: TargetKind, name: str) -> None:
+    """Let the governor count a request for what its caller does not see, and record it if it was denied.
+
+    Raises: QuotaExceeded.
+    """
+    governor = front.hub.governor
+    if governor is not None:
+        await governor.record_missing(call, action, Target(kind, "", name), front.find_target(kind, name))
 
 
 def _forward(front: Front, call: Call, item: Item) -> Coroutine[Any, Any, Reply]:
@@ -194,10 +203,7 @@ async def read_resource(front: Front, call: Call) -> Reply:
     try:
         _, reply = await _read_unlisted(front, call)
     except ResourceNotFound:
-        if front.hub.governor is not None:
-            hidden = front.locate_resource(uri)
-            hidden_target = None if hidden is None else Target("resource", hidden.server, hidden.uri)
-            await front.hub.governor.record_missing(call, "read", Target("resource", "", uri), hidden_target)
+        await _record_missing(front, call, "read", "resource", uri)
         raise
     return reply
 
@@ -256,7 +262,10 @@ async def unsubscribe(front: Front, call: Call) -> Reply:
 
 async def _subscribe_upstream(front: Front, call: Call, uri: str) -> ResourceLocation | None:
     """Subscribe to a resource at its upstream; None for resources of the hub itself."""
+    governor = front.hub.governor
     if uri.startswith(_HUB_SCHEME) and front.resources.find(uri) is not None:
+        if governor is not None:
+            await governor.admit(call, "subscribe", Target("resource", HUB_ID, uri))
         return None
     found = front.locate_resource(uri, call.caller)
     if found is None:
@@ -264,11 +273,14 @@ async def _subscribe_upstream(front: Front, call: Call, uri: str) -> ResourceLoc
         found = front.locate_resource(uri, call.caller)
     if found is None:
         # Many servers accept a subscription to any URI, so a read has to show which server has it.
-        server, _ = await _read_unlisted(front, make_read_call(call, uri))
+        try:
+            server, _ = await _read_unlisted(front, make_read_call(call, uri))
+        except ResourceNotFound:
+            await _record_missing(front, call, "subscribe", "resource", uri)
+            raise
         found = ResourceLocation(server, uri)
-    governor, target = front.hub.governor, Target("resource", found.server, found.uri)
     if governor is not None:
-        await governor.admit(call, "subscribe", target)
+        await governor.admit(call, "subscribe", Target("resource", found.server, found.uri))
     await front.hub.subscriptions.watch(found, uri, principal_name(call.caller))
     return found
 
@@ -281,6 +293,8 @@ async def listen(front: Front, call: Call) -> Reply:
         for uri in dict.fromkeys(uris):
             try:
                 location = await _subscribe_upstream(front, call, uri)
+            except (QuotaExceeded, AuditUnavailable):
+                raise  # the caller has to repeat the request
             except HubbubError:
                 continue  # this resource is not watched; the others are
             if location is not None:
@@ -304,10 +318,7 @@ async def get_prompt(front: Front, call: Call) -> Reply:
     try:
         item = await front.find_prompt(call.params.name, call.caller)
     except PromptNotFound:
-        if front.hub.governor is not None:
-            hidden = front.catalog_view.find_prompt(call.params.name)
-            requested = Target("prompt", "", call.params.name)
-            await front.hub.governor.record_missing(call, "get", requested, None if hidden is None else hidden.target)
+        await _record_missing(front, call, "get", "prompt", call.params.name)
         raise
     shown_as = call.params.name
     if not item.upstream_name == item.name == shown_as:
@@ -319,7 +330,11 @@ async def complete(front: Front, call: Call) -> Reply:
     reference = call.params.ref
     if reference.type == "ref/prompt":
         shown_as = reference.name
-        item = await front.find_prompt(reference.name, call.caller)
+        try:
+            item = await front.find_prompt(reference.name, call.caller)
+        except PromptNotFound:
+            await _record_missing(front, call, "complete", "prompt", reference.name)
+            raise
         target = item.target
         server, changed = item.server, {"name": item.upstream_name} if item.upstream_name != reference.name else {}
     else:
@@ -330,6 +345,7 @@ async def complete(front: Front, call: Call) -> Reply:
         if template is not None:
             found = ResourceLocation(template.server, template.upstream_name)
         if found is None:
+            await _record_missing(front, call, "complete", "template", reference.uri)
             raise ResourceNotFound(reference.uri)
         target = Target("resource" if template is None else "template", found.server, found.uri)
         server, changed = found.server, {"uri": found.uri} if found.uri != reference.uri else {}

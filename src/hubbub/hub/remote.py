@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -91,9 +92,7 @@ class RemoteUpstream:
             sealer,
             backoff=backoff(),
             known_eras=known_eras,
-            make_room=lambda principal: self._rounds.drop_oldest(
-                after_s=bounds.UNANSWERED_INPUT_MAX_S, owner=principal
-            ),
+            make_room=partial(self._rounds.drop_oldest, after_s=bounds.UNANSWERED_INPUT_MAX_S),
             on_connection=self._connection_changed,
             on_change=self._handle_change,
             on_renewed=self._refresh_lists,

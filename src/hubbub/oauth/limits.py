@@ -6,6 +6,8 @@ from typing import Final
 
 DOCUMENT_BYTES: Final = 256 * 1024
 """A metadata document, a registration or a response of a token endpoint."""
+URL_CHARACTERS: Final = 2048
+"""The URL of an endpoint, and one that a client redirects to."""
 REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
 RETRY_AFTER_S: Final = 30
@@ -50,6 +52,12 @@ CREDENTIAL_FILE_BYTES: Final = 16 * 1024 * 1024
 """The encrypted file with all of them."""
 CREDENTIAL_LOCKS: Final = 64
 """Lock files; servers beyond that share one."""
+SQL_CREDENTIALS: Final = 100_000
+"""Logins of the users of a hub at one server, in the database."""
+UNUSABLE_CREDENTIALS_S: Final = 30 * 86_400.0
+"""How long logins stay in the database that a server refused, or that expired and cannot be refreshed."""
+CREDENTIAL_SWEEP_S: Final = 3600.0
+"""How often such logins are deleted."""
 CREDENTIAL_LOCK_S: Final = 90.0
 """How long to wait for another process that refreshes the same token: two requests and a retry."""
 CREDENTIAL_LOCK_POLL_S: Final = 0.02

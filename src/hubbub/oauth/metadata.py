@@ -5,14 +5,17 @@ Members that are not listed here are ignored. Nothing here fetches; `hubbub.oaut
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from hubbub.oauth.errors import MetadataError
+from hubbub.oauth import limits
+from hubbub.oauth.errors import MetadataError, printable
 from hubbub.protocol.host_origin import is_loopback
 
+_VISIBLE_ASCII: Final = re.compile(r"[!-~]+")
 Document = TypeVar("Document", bound=msgspec.Struct)
 
 RESOURCE_METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
@@ -112,10 +115,11 @@ def check_endpoint(url: Any, name: str) -> str:
         parts = urlsplit(url if isinstance(url, str) else "")
         host = parts.hostname or ""
         is_valid = bool(host) and not parts.username and not parts.password and not parts.fragment
+        is_valid = is_valid and len(url) <= limits.URL_CHARACTERS and bool(_VISIBLE_ASCII.fullmatch(url))
         _ = parts.port
     except ValueError:
         is_valid, parts, host = False, urlsplit(""), ""
     if not is_valid or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
         shown = show_url(url) if isinstance(url, str) else type(url).__name__
-        raise MetadataError(f"{name} must be an https URL without user and fragment, not {shown!r}")
+        raise MetadataError(f"{name} must be an https URL in ASCII without user and fragment, not {printable(shown)!r}")
     return str(url)

@@ -122,7 +122,7 @@ def classify_fast(method: str, meta: Meta, session: Revision | None) -> Revision
     return MODERN.get(meta.version)
 
 
-def classify_fast_http(meta: Meta, version_header: str) -> Revision | None:
+def classify_fast_http(meta: Meta, version_header: str | None) -> Revision | None:
     """Do the same for modern requests over HTTP, whose header must have the same version."""
     version = meta.version
     if version is UNSET or version != version_header or meta.capabilities is UNSET or meta.log_level is not UNSET:

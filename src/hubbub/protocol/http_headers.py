@@ -26,6 +26,8 @@ class RequestTarget(NamedTuple):
 
     method: str
     path: str
+    client: str = ""
+    """The network address that it came from, if that is known."""
 
 
 class Headers:
@@ -36,6 +38,7 @@ class Headers:
         "_texts",
         "_values",
         "admitting_gate",
+        "declared",
         "has_repeated",
         "known_caller",
         "named_call",
@@ -58,6 +61,8 @@ class Headers:
         """The caller that the gate has recognized, so that the next request with the same head needs fewer steps."""
         self.token_digest: bytes | None = None
         """The SHA-256 of the bearer token, once it was needed."""
+        self.declared: object = None
+        """What they say about the messages of their requests, once it was needed."""
         self.named_call: tuple[str, str | None] | None = None
         """The method and name that they were compared with, and name too."""
         self.raw: Callable[[bytes], bytes | None] = self._values.get

@@ -26,21 +26,26 @@ _IMMUTABLE = (type(None), bool, int, float, str, bytes)
 logger = logging.getLogger("hubbub.handlers")
 _encoder = msgspec.json.Encoder(enc_hook=pydantic_support.encode_hook)
 _as_dict = msgspec.structs.asdict
+as_values = msgspec.structs.astuple
+"""Return what `Arguments.read` returned as positional arguments."""
 
 
 class Arguments:
     """The arguments of a function: their schema and decoder."""
 
-    __slots__ = ("_check_keys", "_decode", "injected", "schema")
+    __slots__ = ("_check_keys", "_decode", "injected", "names", "schema")
 
     def __init__(
         self,
         schema: Schema,
         injected: dict[str, Any],
         decode: Callable[[Any], msgspec.Struct],
+        names: tuple[str, ...] = (),
         check_keys: Callable[[Any], None] | None = None,
     ) -> None:
         self.schema = schema
+        self.names = names
+        """The names of the arguments, in the order in which `read` returns them."""
         self.injected = injected
         """Parameters that the server fills, with their types."""
         self._decode = decode
@@ -63,7 +68,7 @@ class Arguments:
         decode = _build_decoder(function, parameters, strict=not from_text)
         types = {parameter.name: parameter.type for parameter in parameters}
         check_keys = KeyCheck(types).check if has_open_objects(types.values()) else None
-        return cls(schema, signature.injected, decode, check_keys)
+        return cls(schema, signature.injected, decode, tuple(types), check_keys)
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
         """Decode the keyword arguments for the function.
@@ -71,21 +76,30 @@ class Arguments:
         Raises:
             ArgumentsInvalid: they do not fit the schema, or are not JSON.
         """
+        return _as_dict(self.read(raw))
+
+    def read(self, raw: bytes | msgspec.Raw) -> msgspec.Struct:
+        """Decode the arguments to a struct with a field for each; `as_values` makes positional arguments of it.
+
+        Raises:
+            ArgumentsInvalid: as for `decode`.
+        """
+        decode = self._decode
         try:
-            arguments = _as_dict(self._decode(raw))
+            arguments = decode(raw)
         except Exception as error:  # User-defined validators may raise anything.
             arguments = self._decode_integral(raw, error)
         if self._check_keys is not None:
             self._check_keys(raw)
         return arguments
 
-    def _decode_integral(self, raw: bytes | msgspec.Raw, error: Exception) -> dict[str, Any]:
+    def _decode_integral(self, raw: bytes | msgspec.Raw, error: Exception) -> msgspec.Struct:
         """Decode again with integers, if one was written as 3.0."""
         integral = convert_integral_floats(raw, error)
         if integral is None:
             raise validation_messages.arguments_error(error, self.schema) from error
         try:
-            return _as_dict(self._decode(integral))
+            return self._decode(integral)
         except Exception as reason:
             raise validation_messages.arguments_error(reason, self.schema) from reason
 

@@ -111,6 +111,15 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(_call_target(function))
 
 
+def takes_in_order(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    """Whether these arguments, and no others, can be given by position; not if a wrapper takes them as `**kwargs`."""
+    target = getattr(function, "__func__", function)
+    if not inspect.isfunction(target):
+        return False
+    code, bound = target.__code__, 1 if inspect.ismethod(function) else 0
+    return code.co_varnames[bound : code.co_argcount] == names
+
+
 def default_name(function: Callable[..., Any]) -> str:
     """The default name of a tool, resource or prompt; for a callable object, the name of its class."""
     while isinstance(function, functools.partial) and not hasattr(function, "__name__"):

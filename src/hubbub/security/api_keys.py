@@ -46,6 +46,7 @@ __all__ = [
     "ApiKeys",
     "KeyFileWatch",
     "KeyRecord",
+    "ValidKey",
     "append_record",
     "generate_key",
     "hash_key",
@@ -66,8 +67,19 @@ _UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked; ask the oper
 logger = logging.getLogger("hubbub.security")
 
 
+class ValidKey(msgspec.Struct, frozen=True):
+    """A key that is in the file and has not ended."""
+
+    reference: str
+    """Its id and version; a later key of the same name has another one."""
+    principal: Principal
+    ends_at: float
+    """When what depends on it ends, in seconds since 1970."""
+
+
 class _KeyEntry(msgspec.Struct, frozen=True):
     name: str
+    reference: str
     digest: bytes
     expires_at: float
     ends_at: float
@@ -157,6 +169,23 @@ class ApiKeys:
         if self._monotonic() >= self._watch.check_at:
             self._watch.refresh()
         return self._ends.get(principal, 0.0) > self.clock()
+
+    def find_key(self, sent: bytes) -> ValidKey | None:
+        """Return a key that a person sent to log in with; None if it is unknown or expired."""
+        entry = self._find(sent)
+        return None if entry is None else _valid_key(entry)
+
+    def find_reference(self, reference: str) -> ValidKey | None:
+        """Return the key with this reference; None if it was removed or has ended.
+
+        It may be called in any thread. `generation` has the file read if it changed; this does not.
+        """
+        entry = self._entries.get(reference.partition(".")[0])
+        if entry is None or entry.reference != reference or entry.ends_at <= self.clock():
+            return None
+        if self._identity is not None and not self._is_admitted(entry, self._identity):
+            return None
+        return _valid_key(entry)
 
     def is_revoked(self, principal: str) -> bool:
         """Whether this is the name of a key that was removed from the file or has expired."""
@@ -272,12 +301,17 @@ def _index(records: list[KeyRecord], identity: TenantIdentity | None) -> dict[st
         grace_s = ROTATED_KEY_GRACE_S if record.version < newest[record.name] else 0.0
         entries[record.id] = _KeyEntry(
             record.name,
+            f"{record.id}.{record.version}",
             bytes.fromhex(record.hash.removeprefix("sha256:")),
             record.expires_at,
             record.expires_at + grace_s,
             _make_principal(record, identity),
         )
     return entries
+
+
+def _valid_key(entry: _KeyEntry) -> ValidKey | None:
+    return None if entry.principal is None else ValidKey(entry.reference, entry.principal, entry.ends_at)
 
 
 def _make_principal(record: KeyRecord, identity: TenantIdentity | None) -> Principal | None:

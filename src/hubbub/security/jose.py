@@ -17,6 +17,9 @@ from hubbub.security.jwks import KeySource, VerifyingKey
 from hubbub.security.verified_tokens import TokenRefused
 
 _MIN_RSA_BITS: Final = 2048
+_MAX_RSA_BITS: Final = 8192
+_MAX_RSA_EXPONENT: Final = 2**32
+"""Callers choose the keys of their DPoP proofs: to verify with an exponent of 3072 bits takes 4 ms."""
 _RSA_ALGORITHMS: Final = frozenset(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"))
 _CURVE_ALGORITHMS: Final = {
     "P-256": frozenset(("ES256",)),
@@ -42,7 +45,7 @@ def parse_jwt(token: bytes, types: frozenset[str]) -> Any:
     from joserfc.errors import JoseError
 
     try:
-        signed = jws.extract_compact(token)
+        signed = jws.extract_compact(token, registry=_registry(None))
     except (JoseError, ValueError, RecursionError) as error:
         raise InvalidJwt(f"malformed: {type(error).__name__}") from None
     header: Any = signed.protected
@@ -69,7 +72,7 @@ def verify_jwt(signed: Any, key: VerifyingKey) -> bytes:
     from joserfc import jws
     from joserfc.errors import JoseError, SecurityWarning
 
-    registry = jws.JWSRegistry(algorithms=sorted(key.algorithms), strict_check_header=False)
+    registry = _registry(sorted(key.algorithms))
     try:
         with warnings.catch_warnings():
             # `EdDSA` is a deprecated name of Ed25519, which issuers still use.
@@ -80,6 +83,14 @@ def verify_jwt(signed: Any, key: VerifyingKey) -> bytes:
     if not is_valid:
         raise InvalidJwt("the signature is wrong")
     return bytes(signed.payload)
+
+
+def _registry(algorithms: list[str] | None) -> Any:
+    from joserfc import jws
+
+    registry = jws.JWSRegistry(algorithms=algorithms, strict_check_header=False)
+    registry.max_header_length = bounds.JWT_HEADER_BYTES
+    return registry
 
 
 async def verify_with_keys(signed: Any, keys: KeySource) -> bytes:
@@ -166,7 +177,9 @@ def _read_pem(text: bytes) -> list[VerifyingKey]:
 def _allowed_algorithms(key: Any) -> frozenset[str]:
     """The algorithms that this key may verify; none for keys that are too weak or for other purposes."""
     if key.key_type == "RSA":
-        return _RSA_ALGORITHMS if key.raw_value.key_size >= _MIN_RSA_BITS else frozenset()
+        raw = key.raw_value.public_key() if key.is_private else key.raw_value
+        is_usable = _MIN_RSA_BITS <= raw.key_size <= _MAX_RSA_BITS
+        return _RSA_ALGORITHMS if is_usable and raw.public_numbers().e <= _MAX_RSA_EXPONENT else frozenset()
     return _CURVE_ALGORITHMS.get(key.curve_name, frozenset())
 
 

@@ -9,7 +9,9 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from hubbub import bounds
 from hubbub.errors import RateLimited, SettingsError
@@ -34,7 +36,7 @@ _ROUTE_NAMES: Final = frozenset((OTHER, *(route.strip("/") for route in ROUTES i
 _TOOL_ROUTES: Final = frozenset(("mcp", *(path.strip("/") for path in _OTHER_MCP_PATHS)))
 
 
-class RateLimit(NamedTuple):
+class RateLimit(msgspec.Struct, frozen=True):
     """At most `amount` requests to one endpoint in `window_s` seconds."""
 
     path: str
@@ -86,8 +88,9 @@ class RateLimits:
             if self._other_limit is None or endpoint.strip("/") in _TOOL_ROUTES:
                 return None
             limit = self._other_limit
-        now = self._clock()
-        oldest = self._log.add((limit.path, caller), now, limit)
+        clock = self._clock
+        now = clock()
+        oldest = self._log.add(limit, caller, now)
         return None if oldest is None else self._refusal(limit, oldest + limit.window_s - now)
 
     def _refusal(self, limit: RateLimit, wait_s: float) -> Refusal:
@@ -125,15 +128,20 @@ class _RequestLog:
     def __init__(self) -> None:
         self._rings: OrderedDict[tuple[str, str], RequestTimes] = OrderedDict()
         self._total_times = 0
-        self._last_key: tuple[str, str] | None = None
+        self._last_limit: RateLimit | None = None
+        self._last_caller = ""
         self._last_ring = RequestTimes()
         """Of the caller that called last, which is the newest already."""
 
-    def add(self, key: tuple[str, str], now: float, limit: RateLimit) -> float | None:
+    def add(self, limit: RateLimit, caller: str, now: float) -> float | None:
         """Accept a request; or return the time of the oldest one in the window, if there are too many."""
-        ring = self._last_ring if key == self._last_key else self._find_ring(key)
-        oldest = ring.oldest_after(now - limit.window_s, limit.amount)
-        if oldest is None and ring.add(now, limit.amount):
+        if caller != self._last_caller or limit is not self._last_limit:
+            self._last_limit, self._last_caller = limit, caller
+            self._last_ring = self._find_ring((limit.path, caller))
+        ring, amount = self._last_ring, limit.amount
+        grows = len(ring.times) < amount
+        oldest = ring.admit(now, limit.window_s, amount)
+        if grows:
             self._total_times += 1
             if self._total_times > bounds.QUOTA_TIMES or len(self._rings) > bounds.QUOTA_CALLERS:
                 self._evict_oldest()
@@ -145,7 +153,6 @@ class _RequestLog:
             ring = self._rings[key] = RequestTimes()
         else:
             self._rings.move_to_end(key)
-        self._last_key, self._last_ring = key, ring
         return ring
 
     def _evict_oldest(self) -> None:

@@ -61,6 +61,19 @@ class RequestTimes:
         """When the last request was accepted; there must be one."""
         return self.times[self.next - 1]
 
+    def admit(self, now: float, window_s: float, amount: int) -> float | None:
+        """Record a request and return None; if there were too many in the window, return when the first of them was."""
+        times = self.times
+        if len(times) < amount:
+            times.append(now)
+            return None
+        oldest = times[self.next]
+        if oldest > now - window_s:
+            return oldest
+        times[self.next] = now
+        self.next = (self.next + 1) % amount
+        return None
+
     def oldest_after(self, start: float, amount: int) -> float | None:
         """If `amount` requests were accepted after `start`, return when the first of them was; else None."""
         if len(self.times) < amount:

@@ -16,6 +16,7 @@ from hubbub.security.verified_tokens import TokenRefused
 DEFAULT_SCOPE_CLAIMS: Final = ("scope", "scp")
 SHARED_SCOPE_SETS: Final = 256
 """Sets of scopes that callers share."""
+_END_OF_TIME: Final = 10.0**12
 _CLIENT_CLAIMS: Final = ("client_id", "azp")
 _SESSION_CLAIM: Final = "sid"
 _MAX_QUOTED_CHARACTERS: Final = 80
@@ -71,6 +72,20 @@ def read_scopes(claims: dict[str, Any], names: tuple[str, ...]) -> frozenset[str
             raise InvalidClaim(f"the claim {name!r} is neither a text nor a list of texts")
         scopes += items
     return _share_scopes(frozenset(scopes[: bounds.TOKEN_SCOPES]))
+
+
+def read_time(claims: dict[str, Any], name: str, default: float | None = None) -> float:
+    """Return a time in seconds since 1970, or the default if it is missing.
+
+    Raises: InvalidClaim, if it is not a time, or is missing without a default.
+    """
+    if name not in claims and default is not None:
+        return default
+    value = claims.get(name)
+    # Compared, because JSON may have NaN, and numbers that are too large for a float.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _END_OF_TIME:
+        raise InvalidClaim(f"the claim {name!r} is not a time")
+    return float(value)
 
 
 @lru_cache(maxsize=SHARED_SCOPE_SETS)

@@ -54,6 +54,13 @@ class TokenVerifier(Protocol):
         """
 
 
+class OpaqueTokenVerifier(TokenVerifier, Protocol):
+    """Verifies tokens that only their authorization server can read."""
+
+    async def verify(self, token: bytes, client: str = "") -> VerifiedToken:
+        """Verify a token that came from the network address `client`, as `TokenVerifier.verify`."""
+
+
 class VerifiedTokens:
     """Tokens that were verified, by their digests, for as long as they can be used without another check."""
 

@@ -43,14 +43,15 @@ class RecordingPeer:
         if not revision.is_mcp and method not in METHODS["plain"]:
             method = "tools/call"
         try:
-            reply = await self._request(call)
+            request = self._request
+            reply = await request(call)
         except BaseException as error:
             if isinstance(error, MethodNotFound):
                 method = call.method  # neither a method nor a tool
             self._record(method, revision.era, _outcome(error), perf_counter() - started)
             raise
-        outcome = "tool_error" if is_failed_tool(reply) else "ok"
-        self._record(method, revision.era, outcome, perf_counter() - started)
+        record, outcome = self._record, "tool_error" if is_failed_tool(reply) else "ok"
+        record(method, revision.era, outcome, perf_counter() - started)
         return reply
 
     async def notify(self, note: Notification) -> None:

@@ -186,7 +186,8 @@ class Connection:
             return
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=self)
         running_calls = self._running_calls
-        running_calls.start_soon(key, self._serve(key, call, send_response))
+        start_soon = running_calls.start_soon
+        running_calls[key] = start_soon(key, self._serve(key, call, send_response))
         if len(running_calls) >= bounds.IN_FLIGHT:
             self._update_busy()
 
@@ -220,7 +221,8 @@ class Connection:
     async def _serve(self, key: bytes, call: Call, send_response: SendResponse) -> None:
         response, server = b"", self._server
         try:
-            draining = self._wait_drained()
+            wait_drained = self._wait_drained
+            draining = wait_drained()
             if draining is not None:
                 await draining  # start no call for a client that does not read
             try:

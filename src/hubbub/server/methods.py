@@ -29,6 +29,7 @@ from hubbub.errors import (
 from hubbub.protocol import results
 from hubbub.protocol.calls import LOG_LEVELS, Call, Caller, Notification, Reply
 from hubbub.protocol.revisions import MODERN
+from hubbub.protocol.schema import as_values
 from hubbub.protocol.shape import to_tool_error, unwrap_result
 from hubbub.server.declared_inputs import read_declared_inputs
 from hubbub.server.pagination import paginate
@@ -49,7 +50,8 @@ _CLIENT_CAPABILITIES = ("elicitation", "sampling", "roots")
 
 def call_tool(server: Server, call: Call) -> Coroutine[Any, Any, Reply]:
     params, tools = call.params, server.tools
-    tool = tools.get(params.name) or tools.find(params.name)
+    get = tools.get
+    tool = get(params.name) or tools.find(params.name)
     if tool is None or (tool.scopes and not call.caller.sees_tool(tool.scopes)):
         raise _unknown_tool(server, call)
     if tool.scopes:
@@ -69,9 +71,12 @@ async def run_tool(server: Server, tool: Tool, arguments: msgspec.Raw, call: Cal
         if tool.may_request_input and call.caller.revision.rounds:
             return await run_tool_with_input(server, tool, arguments, call)
         if tool.is_direct:  # the same as `tool.run`, without two coroutines
-            decoded = tool.arguments.decode(arguments)
+            positional = tool.positional
             try:
-                value = await tool.function(**decoded)
+                if positional is not None:
+                    value = await tool.function(*as_values(positional.read(arguments)))
+                else:
+                    value = await tool.function(**tool.arguments.decode(arguments))
             except BaseException as error:
                 tool.handler.raise_error(error)
             reply = tool.make_result(value)

@@ -7,13 +7,15 @@ that pages of any origin may use because they neither use cookies nor depend on 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from hubbub.ports import HttpExchange
 from hubbub.protocol.calls import Principal
 
+Identification: TypeAlias = Literal["login", "key", "none"]
+"""How a page finds out that the person in front of it is a certain caller: by a login at this server, or an API key."""
 PublicHandler: TypeAlias = Callable[[HttpExchange], Awaitable[None]]
 
 
@@ -41,6 +43,11 @@ class PersonLogin(Protocol):
         """
 
 
+def no_identification(principal: Principal) -> Identification:
+    """Default for `identification`: the server has neither API keys nor logins."""
+    return "none"
+
+
 class IdentifiesPeople:
     """A server with pages that identify the user who opens them. The HTTP side of a server sets these attributes."""
 
@@ -50,6 +57,8 @@ class IdentifiesPeople:
     """Logs people in; None: the server is not an authorization server."""
     identify_key: Callable[[bytes], Principal | None] | None = None
     """Returns the principal of an API key; None: there are no keys."""
+    identification: Callable[[Principal], Identification] = no_identification
+    """Returns how the person who calls as a principal can be identified; `none`: this server cannot."""
 
 
 class PublicRoutes:

@@ -27,7 +27,10 @@ class RunningCalls(dict[bytes, CallTask]):
         self._cancelled: set[bytes] | None = None
         self._tasks: SharedTasks[bytes] = SharedTasks(self.__setitem__)
         self.start_soon = self._tasks.start
-        """Serve a call in a task that it shares with calls that end without waiting; its coroutine must call `end`."""
+        """Serve a call in a task that it shares with calls that end without waiting; its coroutine must call `end`.
+
+        The caller must keep the task that it returns here, under the key of the call.
+        """
 
     def reserve(self, identifier: Raw, limit: int | None = None) -> bytes:
         """Return the key for a new call with this id.

@@ -60,7 +60,7 @@ Lifespan = Callable[["Server"], AbstractAsyncContextManager[Any]]
 class Server:
     """A set of tools, resources and prompts under one name."""
 
-    _methods: ClassVar = METHODS
+    _all_methods: ClassVar = METHODS
     _call_by_name: ClassVar[Method] = call_by_name
 
     def __init__(
@@ -76,6 +76,7 @@ class Server:
         cache: CacheHint | None = None,
         sealer: Sealer | None = None,
     ) -> None:
+        self._methods = self._all_methods  # of the instance, where it is found faster
         self.info = Implementation(name, version, title if title is not None else UNSET)
         self.identity = identity_meta(self.info)
         self.instructions = instructions
@@ -371,7 +372,8 @@ class Server:
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Return the arguments of a tool that HTTP clients mirror in headers."""
-        tool = self.tools.find(name)
+        get = self.tools.get
+        tool = get(name) or self.tools.find(name)
         return tool.headers if tool is not None and tool.headers and caller.holds(tool.scopes) else _NO_HEADERS
 
     def tool_scopes(self, name: str, caller: Caller) -> frozenset[str]:

@@ -24,7 +24,14 @@ from hubbub.protocol.revisions import Revision
 from hubbub.protocol.schema import Arguments, Output
 from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.shape import shape_tool_entry
-from hubbub.protocol.signatures import check_function, default_name, function_doc, partial_arguments, resolve_hints
+from hubbub.protocol.signatures import (
+    check_function,
+    default_name,
+    function_doc,
+    partial_arguments,
+    resolve_hints,
+    takes_in_order,
+)
 from hubbub.protocol.tool_names import check_name
 from hubbub.server.context import Context
 from hubbub.server.declared_inputs import Ask, ask_declared_inputs
@@ -108,6 +115,8 @@ class Tool:
         """Whether a call may ask the caller something before it answers."""
         self.is_direct = self.handler.is_direct and not self.declared_inputs
         """Whether to decode the arguments, await the function and make its result is all that `run` does."""
+        self.positional = _positional_arguments(function, self.arguments) if self.is_direct else None
+        """Its arguments, if it is direct and takes them by position too, which is twice as fast."""
         self.headers = header_parameters(self.arguments.schema)
         """The arguments that HTTP clients mirror in headers."""
 
@@ -194,6 +203,12 @@ def _arguments(
             f"arguments, but it has {names}"
         )
     return UncheckedArguments(dict(schema), names[0], injected)
+
+
+def _positional_arguments(
+    function: Function, arguments: Arguments | DataArguments | UncheckedArguments
+) -> Arguments | None:
+    return arguments if isinstance(arguments, Arguments) and takes_in_order(function, arguments.names) else None
 
 
 def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:

@@ -145,6 +145,13 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True):
     provider: Annotated[
         ProviderSettings | None, setting("The OpenID Connect provider at which people log in.", form="[section]")
     ] = None
+    allow_unidentified_logins: Annotated[
+        bool,
+        setting(
+            "Whether users whom this hub cannot identify in a browser, because other authorization servers issue their "
+            "tokens, may log in at servers with `per_user`. An attacker can then have another person log in for them."
+        ),
+    ] = False
     clients: Annotated[
         tuple[ClientSettings, ...],
         setting("Clients that are registered here instead of dynamically.", form="[[table]]"),

@@ -1,9 +1,10 @@
 """Temporary storage for results that are too large to send, readable only by the caller that they belong to.
 
 All pieces are in one unnamed temporary file: other processes cannot open it, it disappears with the process,
-and it takes one file descriptor. Pieces expire; when there is no space for a new one, the owner with the most
-bytes loses its oldest piece. Other callers cannot find out whether a piece exists or existed. Stores bytes only;
-`hubbub.hub.result_offload` creates the links and pages.
+and it takes one file descriptor. Pieces expire; when there is no space for a new one, the tenant with the most bytes
+loses a piece: the oldest of its owner with the most. When there are too many pieces, their numbers are compared.
+Other callers cannot find out whether a piece exists or existed. Stores bytes only; `hubbub.hub.result_offload`
+creates the links and pages.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import secrets
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import IO, Final
 
 import msgspec
 
 from hubbub import bounds
+from hubbub.shares import Shares
 
 logger = logging.getLogger("hubbub.store")
 _ID_BYTES: Final = 16
@@ -40,9 +41,9 @@ class Owner(msgspec.Struct, frozen=True):
     is_authenticated: bool = False
 
     @property
-    def share(self) -> tuple[str, str | None]:
+    def share(self) -> str:
         """The share of the space that a piece uses: all sessions of an authenticated principal have one."""
-        return self.principal, None if self.is_authenticated else self.scope
+        return self.principal if self.is_authenticated else f"{self.principal} {self.scope}"
 
 
 class PieceInfo(msgspec.Struct, frozen=True):
@@ -197,17 +198,21 @@ class Spill:
             del self._pieces[identifier]
 
     def _make_room(self, owner: Owner, size: int) -> None:
-        """Drop pieces until one of this size fits: the oldest of the owner with the most bytes."""
-        while self._readable_count >= self._max_pieces or self._bytes + size > self.total_bytes:
-            readable = [piece for piece in self._pieces.values() if piece.is_written and not piece.info.is_removed]
-            if not readable:
-                raise OSError(errno.ENOSPC, "no space is free until the results that are being written are complete")
-            bytes_by_share: Counter[tuple[str, str | None]] = Counter({owner.share: size})
-            for piece in readable:
-                bytes_by_share[piece.owner.share] += piece.info.size
-            self._drop(
-                max(readable, key=lambda piece: bytes_by_share[piece.owner.share])
-            )  # `max` returns the first of several, which is the oldest
+        """Drop pieces until one of this size fits."""
+        while (is_by_count := self._readable_count >= self._max_pieces) or self._bytes + size > self.total_bytes:
+            self._drop(self._pick_piece(owner, size, is_by_count=is_by_count))
+
+    def _pick_piece(self, owner: Owner, size: int, *, is_by_count: bool) -> _Piece:
+        """The oldest piece of the owner with the most, in the tenant with the most; the new piece counts."""
+        stored = [piece for piece in self._pieces.values() if not piece.info.is_removed]
+        shares = Shares(self.total_bytes)
+        shares.take(owner.share, 1 if is_by_count else size)
+        for piece in stored:
+            shares.take(piece.owner.share, 1 if is_by_count else piece.info.size)
+        readable = [piece for piece in stored if piece.is_written]
+        if not readable:
+            raise OSError(errno.ENOSPC, "no space is free until the results that are being written are complete")
+        return max(readable, key=lambda piece: shares.usage(piece.owner.share))  # the first of several is the oldest
 
     def _find_gap(self, size: int) -> int:
         """Find free space in the file: between two pieces, or after the last."""

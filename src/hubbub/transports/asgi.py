@@ -13,6 +13,7 @@ from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.sse import KEEP_ALIVE
+from hubbub.transports.response_heads import NO_CONTENT
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -21,6 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 _REQUEST_TYPE = "http.request"
 _POLICY_VIOLATION = 1008
+_MAX_LENGTH_DIGITS = 20
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -74,8 +76,8 @@ class AsgiExchange:
     async def body(self) -> bytes:
         """Read the request body."""
         content_length = self.headers.raw(b"content-length")
-        if content_length is not None and content_length.isdigit() and int(content_length) > self._limit:
-            raise MessageTooLarge("The body", self._limit)
+        if content_length is not None and _is_larger(content_length, self._limit):
+            raise MessageTooLarge("The body", self._limit, setting="max_message_bytes")
         chunks, size = [], 0
         while size <= self._limit:
             message = await self._receive()
@@ -86,7 +88,7 @@ class AsgiExchange:
             if not message.get("more_body"):
                 break
         if size > self._limit:
-            raise MessageTooLarge("The body", self._limit)
+            raise MessageTooLarge("The body", self._limit, setting="max_message_bytes")
         return b"".join(chunks)
 
     async def respond(
@@ -95,7 +97,9 @@ class AsgiExchange:
         """Send the whole response, of the given media type."""
         self.has_responded = True
         self.status = status
-        fields = [(b"content-length", b"%d" % len(body)), *headers, *self.extra_headers]
+        fields = [*headers, *self.extra_headers]
+        if body or status not in NO_CONTENT:
+            fields.append((b"content-length", b"%d" % len(body)))
         if body:
             fields.append((b"content-type", content_type))
         try:
@@ -226,10 +230,16 @@ class AsgiWebSocket:
         except OSError:
             raise ConnectionClosed("The caller has closed the WebSocket") from None
 
-    async def close(self, code: int) -> None:
+    async def close(self, code: int, reason: str = "") -> None:
         """Close the connection, if it is open."""
         with suppress(RuntimeError, OSError):  # the client closed first
-            await self._send({"type": "websocket.close", "code": code})
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+def _is_larger(content_length: bytes, limit: int) -> bool:
+    """Whether a length exceeds the limit; `int` fails for thousands of zeros."""
+    digits = content_length.lstrip(b"0") or b"0"
+    return digits.isdigit() and (len(digits) > _MAX_LENGTH_DIGITS or int(digits) > limit)
 
 
 def _client_address(scope: Scope) -> str:

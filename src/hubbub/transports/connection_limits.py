@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from hubbub.protocol.host_origin import network_prefix
 from hubbub.shares import Shares
 
 
-class ConnectionLimits(NamedTuple):
+class ConnectionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of connections, in bytes, seconds and numbers."""
 
     message_bytes: int

@@ -69,12 +69,13 @@ class Cors:
         self._on_response = on_response
         self._origins = AllowedOrigins(allowed_origins)
 
-    def __call__(self, exchange: HttpExchange) -> Coroutine[Any, Any, None]:
+    def serve(self, exchange: HttpExchange) -> Coroutine[Any, Any, None]:
         """Serve one request."""
-        origin = exchange.headers.raw(_ORIGIN)
-        return self._endpoint(exchange) if origin is None else self._serve(exchange, origin)
+        find, endpoint = exchange.headers.raw, self._endpoint
+        origin = find(_ORIGIN)
+        return endpoint(exchange) if origin is None else self._serve_page(exchange, origin)
 
-    async def _serve(self, exchange: HttpExchange, origin: bytes) -> None:
+    async def _serve_page(self, exchange: HttpExchange, origin: bytes) -> None:
         headers = exchange.headers
         is_open = self._is_open(exchange.path)
         if exchange.method != "OPTIONS" or _REQUESTED_METHOD not in headers:

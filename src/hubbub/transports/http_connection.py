@@ -20,14 +20,15 @@ from hubbub import bounds
 from hubbub.protocol.refusal import Refusal
 from hubbub.transports import request_heads as heads
 from hubbub.transports.connection_limits import UnreadOutput
+from hubbub.transports.head_reader import HeadReader
 from hubbub.transports.http_exchange import ServerExchange
 from hubbub.transports.request_heads import RequestHead, Upgrade
+from hubbub.transports.request_lines import RequestLines
 from hubbub.transports.server_context import ServerContext, client_address
 from hubbub.transports.websocket_connection import WebSocketConnection
 
 logger = logging.getLogger("hubbub.http")
 
-_HEADER_OVERHEAD_BYTES: Final = 4  # ": " and the end of the line
 _UNREAD_BODY_BYTES: Final = 64 * 1024
 """Reading pauses when this much of the body has arrived and the endpoint has not asked for it."""
 
@@ -49,32 +50,30 @@ class _Refused(Exception):
     """Stops the parser, after `refuse`."""
 
 
-class HttpConnection(asyncio.Protocol):
+class HttpConnection(HeadReader, asyncio.Protocol):
     """One connection. The parser calls the methods that begin with `on_`."""
 
     __slots__ = (
-        "_body", "_content_length", "_current", "_dropped_bytes", "_fields", "_head", "_incoming",
-        "_is_between_requests", "_is_in_head", "_is_read_paused", "_overhead_bytes", "_parser", "_phase",
-        "_phase_start", "_pipeline", "_refusal", "_repeated_fields", "_repeats_head", "_template",
-        "_trailer_bytes", "_unread_output", "_upgrade", "_url", "_writable_waiter", "client", "context",
-        "heads", "is_write_paused", "transport",
+        "_body", "_content_length", "_current", "_dropped_bytes", "_head", "_incoming", "_is_between_requests",
+        "_is_read_paused", "_lines", "_overhead_bytes", "_parser", "_phase", "_phase_start", "_pipeline",
+        "_queued_bytes", "_refusal", "_repeats_head", "_template", "_unread_output", "_upgrade", "_writable_waiter",
+        "client", "context", "heads", "is_write_paused", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
 
     def __init__(self, context: ServerContext) -> None:
+        super().__init__()
         self.context = context
         self.heads = context.heads
         self._parser = httptools.HttpRequestParser(self)
-        self._fields: dict[bytes, bytes] = {}
-        self._repeated_fields: list[tuple[bytes, bytes]] | None = None
-        """Headers whose name occurred before."""
+        self._lines = RequestLines()
         self._head: RequestHead | None = None
         """The head of the last request."""
         self._template: heads.HeadTemplate | None = None
         """For requests with the same head, once it was repeated."""
         self._content_length: bytes | None = None
-        self._url = self._body = b""
+        self._body = b""
         self._incoming: ServerExchange | None = None
         """A request that is being served or queued although its body has not arrived."""
         self._current: ServerExchange | None = None
@@ -83,10 +82,10 @@ class HttpConnection(asyncio.Protocol):
         self._refusal: tuple[int, str] | None = None
         """The last response, sent once all earlier requests are answered."""
         self._upgrade: Upgrade | None = None
-        self._overhead_bytes = self._trailer_bytes = self._dropped_bytes = 0
+        self._overhead_bytes = self._queued_bytes = self._dropped_bytes = 0
         self._phase = _HEAD
         self._phase_start = context.next_sweep
-        self._is_in_head = self._is_between_requests = True
+        self._is_between_requests = True
         self._is_read_paused = self.is_write_paused = self._repeats_head = False
         self._unread_output = UnreadOutput()
         self._writable_waiter: asyncio.Future[None] | None = None
@@ -115,41 +114,46 @@ class HttpConnection(asyncio.Protocol):
             current.handle_disconnect()
 
     def data_received(self, data: bytes) -> None:
-        """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
-        piece_bytes = self.context.limits.head_bytes // 4
-        if len(data) > piece_bytes:  # such parts are not counted within one piece
-            for start in range(0, len(data), piece_bytes):
-                self.data_received(data[start : start + piece_bytes])
-            return
+        """Serve a request with the same head as the last one, or parse the data."""
         template, was_idle = self._template, self._phase is _IDLE
         if was_idle:
             if template is not None and not self.is_write_paused and (body := template.match(data)) is not None:
-                exchange = self._open_exchange(template.head)
-                exchange.set_body(body, self.context.limits.message_bytes)
-                self._start(exchange)
+                self._start(ServerExchange(self, template.head, body))
                 return
-            self._phase = _HEAD
-            self._phase_start = self.context.next_sweep
         elif self._phase is _LINGER or self._refusal is not None or self._upgrade is not None:
             self._drop(len(data))
             return
-        self._overhead_bytes += len(data)
+        elif self._pipeline:
+            self._queued_bytes += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            self._end_upgrade(data[upgrade.args[0] :])
+            self._feed(data)
         except httptools.HttpParserError as error:
             if isinstance(error, httptools.HttpParserCallbackError) and not isinstance(error.__context__, _Refused):
                 logger.error("parsing a request failed", exc_info=error)
             if self._refusal is None:
                 self.refuse(400, "malformed", f"Malformed HTTP request: {error}")
-        if self._overhead_bytes > 4 * piece_bytes:
-            self._refuse_head()
-        elif not self._is_in_head and self._incoming is None and self._refusal is None:
+        except _Refused:
+            return
+        if not self._is_in_head and self._incoming is None and self._refusal is None:
             with suppress(_Refused):
                 self._start_incomplete()
         elif was_idle and template is None and self._repeats_head and self._current is not None:
             self._template = heads.make_template(data, self._current.body_bytes, self._current.head)
+
+    def _feed(self, data: bytes) -> None:
+        """Parse the data, and count bytes outside of bodies: heads, chunk extensions and trailers."""
+        lines, limit, start = self._lines, self.context.limits.head_bytes, 0
+        while start < len(data):
+            end = lines.find_end(data, start, limit // 4)  # such parts are not counted within one piece
+            self._overhead_bytes += end - start
+            try:
+                self._parser.feed_data(data[start:end])
+            except httptools.HttpParserUpgrade as upgrade:
+                self._end_upgrade(data[start + upgrade.args[0] :])
+                return
+            if self._overhead_bytes > limit:
+                raise self._refuse_head()
+            start = end
 
     def pause_writing(self) -> None:
         """Stop streams and further responses, because the caller does not read."""
@@ -176,10 +180,11 @@ class HttpConnection(asyncio.Protocol):
             waiter.set_result(None)
 
     def update_reading(self) -> None:
-        """Read, unless an earlier request, the endpoint or the caller has to catch up."""
-        incoming = self._incoming
+        """Read, unless others have to catch up. Only reading notices a disconnect."""
+        incoming, waiting = self._incoming, len(self._pipeline or ())
         pauses = self._phase is not _LINGER and (
-            bool(self._pipeline)
+            (waiting > 0 and 2 * waiting >= self.context.limits.pipelined_requests)
+            or self._queued_bytes > _UNREAD_BODY_BYTES
             or self.is_write_paused
             or (incoming is not None and incoming.unwanted_bytes > _UNREAD_BODY_BYTES)
         )
@@ -190,40 +195,27 @@ class HttpConnection(asyncio.Protocol):
     # -- the parser ----------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        """Expect the rest of a head in time. An empty line before it does not count."""
         self._is_between_requests = False
+        if self._phase is _IDLE:
+            self._phase, self._phase_start = _HEAD, self.context.next_sweep
 
-    def on_url(self, url: bytes) -> None:
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. A trailer is counted and dropped, because the headers were already checked."""
-        if self._is_in_head:
-            fields, name = self._fields, name.lower()
-            if name not in fields:
-                fields[name] = value
-            elif self._repeated_fields is None:
-                self._repeated_fields = [(name, value)]
-            else:
-                self._repeated_fields.append((name, value))
-            return
-        self._trailer_bytes += len(name) + len(value) + _HEADER_OVERHEAD_BYTES
+    def _check_trailers(self) -> None:
         if self._trailer_bytes > self.context.limits.head_bytes:
             raise self._refuse_head()
 
     def on_headers_complete(self) -> None:
-        """Check the size of the head, which may have come in a single piece, and handle upgrades."""
-        limit = self.context.limits.head_bytes
-        if self._overhead_bytes > limit:
-            sizes = [len(name) + len(value) + _HEADER_OVERHEAD_BYTES for name, value in self._list_fields()]
-            if len(self._url) + sum(sizes) > limit:
-                raise self._refuse_head()
+        """Check the size and first line of the head, and handle upgrades."""
+        if self._overhead_bytes > self.context.limits.head_bytes:
+            raise self._refuse_head()
+        refusal = self._lines.check(*self._read_raw_head(), self._fields.get(b"content-length"))
+        if refusal is not None:
+            self.refuse(refusal.status, "malformed", refusal.message)
+            raise _Refused
         self._overhead_bytes = 0
         if self._parser.should_upgrade():
             self._begin_upgrade()
         self._is_in_head = False
-
-    def _list_fields(self) -> list[tuple[bytes, bytes]]:
-        return [*self._fields.items(), *(self._repeated_fields or ())]
 
     def on_body(self, body: bytes) -> None:
         """Keep a piece of the body, usually the only one."""
@@ -241,27 +233,30 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """Serve a request that has arrived, or end the body of one that is being served."""
+        self._lines.end_request()
         self._is_in_head = self._is_between_requests = True
         self._overhead_bytes = self._trailer_bytes = self._dropped_bytes = 0
         exchange = self._incoming
         if exchange is not None:
             self._end_incoming(exchange)
         elif self._upgrade is None or self._upgrade is Upgrade.IGNORED:
-            exchange = self._make_exchange()
+            body, self._body = self._body, b""
+            exchange = self._make_exchange(body)
             if exchange is None:
                 raise _Refused
-            body, self._body = self._body, b""
-            exchange.set_body(body, self.context.limits.message_bytes)
             self._start_or_queue(exchange)
 
     # -- requests ------------------------------------------------------------------------
 
-    def _make_exchange(self) -> ServerExchange | None:
+    def _read_raw_head(self) -> heads.RawHead:
+        return self._parser.get_method(), self._url, self._parser.get_http_version()
+
+    def _make_exchange(self, body: bytes | None = None) -> ServerExchange | None:
         """Make an exchange of the parsed head; return None if the head is refused, although llhttp accepts it."""
         fields, repeated, head = self._fields, self._repeated_fields, self._head
         raw = self._read_raw_head()
         self._content_length = fields.pop(b"content-length", None)
-        self._fields, self._repeated_fields, self._url = {}, None, b""
+        self._clear_head()
         self._repeats_head = head is not None and repeated is None and head.is_same(raw, fields)
         if head is None or not self._repeats_head:
             self._template = None
@@ -271,21 +266,10 @@ class HttpConnection(asyncio.Protocol):
                 return None
             head = found
             self._head = head if repeated is None else None
-        exchange = self._open_exchange(head)
-        if self._upgrade is not None or head.asks_to_close or not self._parser.should_keep_alive():
+        exchange = ServerExchange(self, head, body)
+        if self._upgrade is not None or head.asks_to_close or head.is_http_10 or not self._parser.should_keep_alive():
             exchange.keeps_alive = False
         return exchange
-
-    def _open_exchange(self, head: RequestHead) -> ServerExchange:
-        exchange = ServerExchange(self, head)
-        if self.context.is_stopping:
-            exchange.keeps_alive = False
-        if self.context.proxies:
-            exchange.client = self.context.proxies.client_address(head.headers, self.client)
-        return exchange
-
-    def _read_raw_head(self) -> heads.RawHead:
-        return self._parser.get_method(), self._url, self._parser.get_http_version()
 
     def _start_incomplete(self) -> ServerExchange | None:
         """Serve a request whose body has not arrived: it may be refused now, or its caller wait for `100 Continue`."""
@@ -312,22 +296,24 @@ class HttpConnection(asyncio.Protocol):
     def _end_incoming(self, exchange: ServerExchange) -> None:
         self._incoming = None
         self.context.unfinished.remove(self)
+        if not self._parser.should_keep_alive():  # a trailer can change it
+            exchange.keeps_alive = False
         exchange.end_body()
         self._set_phase()
         self.update_reading()  # it may have paused for a body that then came with the same data
 
     def _start_or_queue(self, exchange: ServerExchange) -> None:
-        if self.transport.is_closing():
+        if self._phase is _LINGER or self.transport.is_closing():  # an earlier request was refused
             raise _Refused
         if self._current is None and not self._pipeline and not self.is_write_paused:
             self._start(exchange)
             return
         if self._pipeline is None:
             self._pipeline = deque()
-        self._pipeline.append(exchange)
-        if len(self._pipeline) > self.context.limits.pipelined_requests:
+        if len(self._pipeline) >= self.context.limits.pipelined_requests:
             self.refuse(429, "pipelining", "Too many requests wait for a response (max_pipelined_requests); send fewer")
             raise _Refused
+        self._pipeline.append(exchange)
         self.update_reading()
 
     def _start(self, exchange: ServerExchange) -> None:
@@ -359,6 +345,8 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._pipeline:
             self._start(self._pipeline.popleft())
+            if not self._pipeline:
+                self._queued_bytes = 0
             self.update_reading()
         elif self._refusal is not None:
             self._send_refusal()
@@ -393,8 +381,8 @@ class HttpConnection(asyncio.Protocol):
             self._upgrade = None
             fields = [field for field in self._list_fields() if field[0] not in (b"upgrade", b"connection")]
             head = heads.encode_head(self._read_raw_head(), [*fields, (b"connection", b"close")])
-            self._parser = httptools.HttpRequestParser(self)
-            self._fields, self._repeated_fields, self._url = {}, None, b""
+            self._parser, self._lines = httptools.HttpRequestParser(self), RequestLines()
+            self._clear_head()
             self.data_received(head + rest)
         elif self._upgrade is Upgrade.WEBSOCKET:
             if rest:  # a client has to wait for the response (RFC 6455, 4.1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.sse import KEEP_ALIVE
 from hubbub.transports.request_heads import RequestHead
-from hubbub.transports.response_heads import STREAM_HEADERS, encode_fields
+from hubbub.transports.response_heads import NO_CONTENT, STREAM_HEADERS, encode_fields
 
 if TYPE_CHECKING:
     from hubbub.transports.http_connection import HttpConnection
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _LARGE_BODY_BYTES: Final = 64 * 1024
 """Bodies of this size are written separately instead of being copied."""
 _JSON: Final = b"application/json"
-_NO_CONTENT: Final = (204, 304)
 _CLOSE: Final = b"connection: close\r\n"
-_KEEP_ALIVE: Final = b"connection: keep-alive\r\n"
 _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -30,10 +28,8 @@ class _CompletedAwaitable:
     """An awaitable that is complete from the start."""
 
     __slots__ = ()
-
-    def __await__(self) -> Generator[Any, None, None]:
-        return
-        yield
+    __await__ = staticmethod(partial(iter, ()))
+    """Returns an iterator that has ended, with fewer steps than a generator."""
 
 
 _COMPLETED: Final = _CompletedAwaitable()
@@ -42,41 +38,45 @@ _COMPLETED: Final = _CompletedAwaitable()
 class ServerExchange:
     """An `HttpExchange` of our own server: writes directly to the connection, without a queue or a task."""
 
-    # Defaults in the class, because most requests never change these.
-    extra_headers: HeaderList = ()
+    # Defaults in the class, because most requests never change or read these.
     status = 0
     has_responded = False
-    is_disconnected = False
     is_complete = False
     """Whether the response is complete."""
-    is_http_10 = False
-    keeps_alive = True
-    has_body = False
-    """Whether the whole body has arrived."""
     wants_body = False
     """Whether `body` waits for more."""
-    expects_continue = False
-    """Whether the caller waits for `100 Continue` before it sends the body."""
     root_path = ""
     """Always empty: our server serves one app, at the root."""
     last_write = 0.0
     task: asyncio.Task[Any] | None = None
-    _body: bytes | bytearray | MessageTooLarge = b""
     _body_waiter: asyncio.Future[None] | None = None
     _is_streaming = False
     _is_cancelled_by_disconnect = False
 
-    def __init__(self, connection: HttpConnection, head: RequestHead) -> None:
+    def __init__(self, connection: HttpConnection, head: RequestHead, body: bytes | None = None) -> None:
+        """`body` is the whole body, if it has arrived."""
+        context = connection.context
         self._connection = connection
         self.head = head
         self.method = head.method
-        self.path, self.query, _ = head.target
+        self.path = head.path
+        self.query = head.query
         self.headers = head.headers
         self.client = connection.client
-        if head.is_http_10:
-            self.is_http_10 = True
-        if head.expects_continue:
-            self.expects_continue = True
+        if context.has_proxies:
+            self.client = context.proxies.client_address(head.headers, connection.client)
+        self.is_http_10 = head.is_http_10
+        self.expects_continue = head.expects_continue
+        """Whether the caller waits for `100 Continue` before it sends the body."""
+        self.keeps_alive = not context.is_stopping
+        self.is_disconnected = False
+        self.extra_headers: HeaderList = ()
+        self.has_body = body is not None
+        """Whether the whole body has arrived."""
+        self._body: bytes | bytearray | MessageTooLarge = b""
+        if body is not None:
+            limit = context.limits.message_bytes
+            self._body = body if len(body) <= limit else MessageTooLarge("The body", limit, setting="max_message_bytes")
 
     @property
     def scheme(self) -> str:
@@ -130,11 +130,6 @@ class ServerExchange:
         """The bytes of an incomplete body that the endpoint has not asked for."""
         return 0 if self.wants_body else self.body_bytes
 
-    def set_body(self, body: bytes, limit: int) -> None:
-        """Set the body of a request that has arrived."""
-        self._body = body if len(body) <= limit else MessageTooLarge("The body", limit)
-        self.has_body = True
-
     def add_body(self, data: bytes, limit: int) -> int:
         """Add a piece of the body; return the size of what is kept."""
         body = self._body
@@ -153,7 +148,7 @@ class ServerExchange:
 
     def refuse_body(self, limit: int) -> None:
         """Let `body` raise an error, because the body is larger than the limit."""
-        self._body = MessageTooLarge("The body", limit)
+        self._body = MessageTooLarge("The body", limit, setting="max_message_bytes")
         self._wake_reader()
 
     def end_body(self) -> None:
@@ -181,7 +176,7 @@ class ServerExchange:
         if self.is_disconnected:
             return _COMPLETED
         connection = self._connection
-        start = connection.heads.start(status)
+        start = connection.heads[status]
         if headers or self.extra_headers or not self.keeps_alive or self.is_http_10 or not self.has_body:
             start += self._encode_extra_fields(headers)
         size = len(body)
@@ -199,7 +194,7 @@ class ServerExchange:
         """Write a response without copying its body, or without a body."""
         if body:
             start += b"content-type: %b\r\n" % content_type
-        if body or self.status not in _NO_CONTENT:
+        if body or self.status not in NO_CONTENT:
             start += b"content-length: %d\r\n" % len(body)
         # Not `writelines`: it ignores flow control in early releases of Python 3.12 and 3.13 (cpython issue 127655).
         self._connection.transport.write(start + b"\r\n")
@@ -212,9 +207,7 @@ class ServerExchange:
             # The caller may send the body or not, so that it could not be distinguished from the next request.
             self.keeps_alive = False
         fields = encode_fields((*headers, *self.extra_headers))
-        if not self.keeps_alive:
-            return fields + _CLOSE
-        return fields + _KEEP_ALIVE if self.is_http_10 else fields
+        return fields if self.keeps_alive else fields + _CLOSE
 
     async def start_stream(self, headers: HeaderList = ()) -> None:
         """Start a response of server-sent events."""
@@ -228,7 +221,7 @@ class ServerExchange:
         fields = STREAM_HEADERS + self._encode_extra_fields(headers)
         if not self.is_http_10:
             fields += _CHUNKED
-        self._write(b"%b%b\r\n" % (self._connection.heads.start(200), fields))
+        self._write(b"%b%b\r\n" % (self._connection.heads[200], fields))
 
     async def write(self, event: bytes) -> None:
         """Write an encoded event; wait while the caller does not read."""

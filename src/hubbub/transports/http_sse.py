@@ -52,7 +52,7 @@ class HttpSseServer:
         """Keep the stream of one client open."""
         owner = share_owner(principal, exchange.client)
         if not self._shares.has_room(owner):
-            raise Overloaded("open streams", self._shares.limit)
+            raise Overloaded("open streams", self._shares.limit, setting="max_streams")
         self._shares.take(owner)
         queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", exchange.client))
         name = secrets.token_urlsafe(18)

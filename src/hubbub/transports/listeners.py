@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from hubbub.errors import SettingsError
 from hubbub.net.bind_address import listen_error
 
 _ALL_PERMISSIONS: Final = 0o777
+_LOCK_TIMEOUT_S: Final = 5.0
+_LOCK_POLL_S: Final = 0.01
 
 
 def listen(host: str, port: int, *, reuse_port: bool = False) -> socket.socket:
@@ -63,8 +66,9 @@ def listen_unix(path: str, mode: int) -> Iterator[socket.socket]:
         raise SettingsError("--unix-socket needs Unix sockets, which this system does not have; use --host and --port")
     file = Path(path)
     try:
-        _remove_stale(file)
-        listener = _bind_unix(file, mode)
+        with _lock_folder(file.parent):  # between those steps, another process would take ours for a stale one
+            _remove_stale(file)
+            listener = _bind_unix(file, mode)
     except OSError as error:
         raise listen_error(path, None, error, option="--unix-socket") from None
     with listener:
@@ -74,6 +78,36 @@ def listen_unix(path: str, mode: int) -> Iterator[socket.socket]:
         finally:
             if created is not None and _identify(file) == created:  # not the one of a process that replaced ours
                 file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Wait for other processes that open a socket in this folder; not for long, because others may lock it too."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:  # it may be writable all the same
+        yield
+        return
+    try:
+        deadline = time.monotonic() + _LOCK_TIMEOUT_S
+        while not _try_lock(descriptor) and time.monotonic() < deadline:
+            time.sleep(_LOCK_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    """Lock a folder, unless another process has locked it; some file systems have no locks."""
+    import fcntl  # not on Windows
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _bind_unix(file: Path, mode: int) -> socket.socket:

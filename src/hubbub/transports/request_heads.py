@@ -17,9 +17,11 @@ _CACHED_TARGETS: Final = 256  # most callers use one
 _MAX_CACHED_TARGET_BYTES: Final = 256
 _LENGTH_LINE: Final = re.compile(rb"\r\ncontent-length: ([0-9]{1,9})(?=\r\n)", re.IGNORECASE)
 _MAX_TEMPLATE_BYTES: Final = 2048
+_WHITE_SPACE: Final = b" \t"
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 _EMPTY_BODY: Final = (b"content-length", b"0")
 _WRONG_TARGET: Final = Refusal(400, "Invalid request target; send a path, and the host in the header Host only")
+_WRONG_HOST: Final = Refusal(400, "Send the header Host once; HTTP/1.1 requires it")
 _WRONG_ENCODING: Final = Refusal(400, "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
 
 
@@ -74,7 +76,8 @@ class RequestHead:
         "is_http_10",
         "is_unusual",
         "method",
-        "target",
+        "path",
+        "query",
     )
 
     def __init__(self, raw: RawHead, fields: dict[bytes, bytes], headers: Headers, target: Target) -> None:
@@ -82,7 +85,8 @@ class RequestHead:
         self._fields = fields
         self.headers = headers
         self.method = _METHODS.get(raw[0]) or raw[0].decode("latin-1")
-        self.target = target
+        self.path = target.path
+        self.query = target.query
         self.is_http_10 = raw[2] == "1.0"
         connection = (headers.raw(b"connection") or b"").lower()
         self.asks_to_close = b"close" in [option.strip() for option in connection.split(b",")]
@@ -105,7 +109,7 @@ def read_head(
 ) -> RequestHead | Refusal:
     """Check the head of a request; `repeated` are the headers whose names are in `fields` already."""
     method, raw_target, version = raw
-    headers = Headers(fields if repeated is None else [*fields.items(), *repeated])
+    headers = _strip_values(fields, repeated)
     target = parse_target(raw_target)
     if target is None or (target.path == "*" and method != b"OPTIONS"):
         return _WRONG_TARGET
@@ -113,10 +117,24 @@ def read_head(
         return _WRONG_TARGET
     if version not in ("1.1", "1.0"):
         return Refusal(505 if version == "2.0" else 400, f"HTTP/{version} is not supported; use HTTP/1.1")
-    encoding = headers.raw(b"transfer-encoding")
-    if encoding is not None and (version == "1.0" or encoding.lower() != b"chunked"):
+    encoding = fields.get(b"transfer-encoding")  # with white space, which is known from attacks on proxies
+    if encoding is not None and (
+        version == "1.0" or encoding.lower() != b"chunked" or headers.is_repeated(b"transfer-encoding")
+    ):
         return _WRONG_ENCODING
+    if (b"host" not in fields and version == "1.1") or (repeated is not None and headers.is_repeated(b"host")):
+        return _WRONG_HOST
     return RequestHead(raw, fields, headers, target)
+
+
+def _strip_values(fields: dict[bytes, bytes], repeated: Sequence[tuple[bytes, bytes]] | None) -> Headers:
+    """Make headers without white space at the end of values (RFC 9110, section 5.5), which llhttp keeps."""
+    if repeated is not None:
+        return Headers([(name, value.rstrip(_WHITE_SPACE)) for name, value in (*fields.items(), *repeated)])
+    joined = b"\n".join(fields.values()) + b"\n"
+    if b" \n" in joined or b"\t\n" in joined:
+        return Headers({name: each.rstrip(_WHITE_SPACE) for name, each in fields.items()})
+    return Headers(fields)
 
 
 class Upgrade(enum.Enum):
@@ -132,7 +150,7 @@ def choose_upgrade(method: bytes, fields: Sequence[tuple[bytes, bytes]]) -> Upgr
     if method == b"CONNECT":
         return Refusal(400, "CONNECT is for proxies; send requests to this server itself")
     has_body = any(name in _BODY_HEADERS and (name, value) != _EMPTY_BODY for name, value in fields)
-    protocols = [value.lower() for name, value in fields if name == b"upgrade"]
+    protocols = [value.rstrip(_WHITE_SPACE).lower() for name, value in fields if name == b"upgrade"]
     if protocols != [b"websocket"] or method != b"GET":
         return Upgrade.REPARSED if has_body else Upgrade.IGNORED
     return Refusal(400, "A WebSocket handshake must have no body") if has_body else Upgrade.WEBSOCKET

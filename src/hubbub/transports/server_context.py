@@ -13,7 +13,7 @@ from hubbub.ports import HttpExchange, ReportCutOff, WebSocketExchange
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.transports.connection_limits import ConnectionLimits, ConnectionTable, UnfinishedMessages
 from hubbub.transports.forwarded import TrustedProxies
-from hubbub.transports.response_heads import ResponseHeads
+from hubbub.transports.response_heads import RETRY_SOON, ResponseHeads
 from hubbub.transports.shared_tasks import SharedTasks
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class ServerContext:
         self.heads = ResponseHeads(headers)
         self.cut_off = cut_off
         self.proxies = TrustedProxies(proxies)
+        self.has_proxies = bool(self.proxies)
+        """Whether any proxy is trusted; they never change."""
         self.connections: set[ServerConnection] = set()
         self.table = ConnectionTable(limits.connections)
         self.unfinished = UnfinishedMessages(limits.unfinished_bytes)
@@ -109,10 +111,13 @@ class ServerContext:
         if len(self._running) >= self.limits.connections:
             exchange.keeps_alive = False
             log_refusal(exchange.path, 503, exchange.client)
-            exchange.respond(503, b"Too many requests at once (max_connections); try again later", content_type=_TEXT)
+            self.cut_off("too_many_connections", exchange.client)
+            text = b"Too many requests at once (max_connections); try again later"
+            exchange.respond(503, text, RETRY_SOON, content_type=_TEXT)
             return
         self._running.add(exchange)
-        self._shared_tasks.start(exchange, self._endpoint(exchange))
+        endpoint = self._endpoint
+        exchange.task = self._shared_tasks.start(exchange, endpoint(exchange))
 
     def _end(self, exchange: ServerExchange) -> None:
         self._running.discard(exchange)

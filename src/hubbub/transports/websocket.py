@@ -30,8 +30,13 @@ from hubbub.transports.message_queue import MessageQueue
 SUBPROTOCOLS = ("mcp.v1", "mcp")
 """Our own name, and the one that the official clients offer; the protocol is the same."""
 PATH = "/mcp-ws"
-_GOING_AWAY = 1001
-_POLICY_VIOLATION = 1008
+_REVOKED, _FULL_QUEUE = 1, 2
+_CLOSE_REASONS = {
+    0: (1001, ""),
+    _REVOKED: (1008, "The credentials are not valid any more"),
+    _FULL_QUEUE: (1008, "Too many bytes were not read in time (max_queue_bytes)"),
+}
+"""Close codes and reasons (RFC 6455, section 7.4.1): going away, and policy violation."""
 _SWITCHING_PROTOCOLS = 101
 
 Admit = Callable[[Headers, str, str], Awaitable[Principal | Refusal]]
@@ -87,7 +92,12 @@ class WebSocketServer:
         try:
             await socket.accept(chosen)
             count = None if self._count_for is None else self._count_for(PATH, principal, client)
-            queue = MessageQueue(self._queue_bytes, lambda: self._cut_off("full_queue", client))
+
+            def report_overflow() -> None:
+                queue.close(_FULL_QUEUE)
+                self._cut_off("full_queue", client)
+
+            queue = MessageQueue(self._queue_bytes, report_overflow)
             handler = self._connect(
                 queue.put,
                 queue.drain,
@@ -114,7 +124,7 @@ class WebSocketServer:
         if not has_known_subprotocol:
             return Refusal(400, f"No offered subprotocol is supported; offer {SUBPROTOCOLS[0]}")
         if not self._shares.has_room(owner):
-            return Refusal(503, "Too many open connections; try again later")
+            return Refusal(503, "Too many open WebSockets (max_streams); try again later")
         return None
 
     async def _refuse(self, socket: WebSocketExchange, refusal: Refusal) -> None:
@@ -141,7 +151,7 @@ class WebSocketServer:
         def revoke() -> None:
             nonlocal is_revoked
             is_revoked = True
-            queue.close(_POLICY_VIOLATION)
+            queue.close(_REVOKED)
             reader.cancel()
 
         unregister = register(revoke)
@@ -164,7 +174,9 @@ class WebSocketServer:
         """Pass messages on until the client disconnects."""
         while (data := await socket.receive()) is not None:
             if len(data) > self._limit:
-                error = MessageTooLarge("A frame", self._limit, data[: bounds.SALVAGE_BYTES])
+                error = MessageTooLarge(
+                    "A frame", self._limit, data[: bounds.SALVAGE_BYTES], setting="max_message_bytes"
+                )
                 error.end = data[-bounds.SALVAGE_TAIL_BYTES :]
                 handler.refuse(error)
             else:
@@ -187,4 +199,4 @@ async def _write(queue: MessageQueue, socket: WebSocketExchange) -> None:
             message = await queue.get()
             await socket.send(message)
     except ConnectionClosed:
-        await socket.close(queue.reason or _GOING_AWAY)
+        await socket.close(*_CLOSE_REASONS[queue.reason])

@@ -37,7 +37,7 @@ class WebSocketConnection(asyncio.Protocol):
     """A `WebSocketExchange` of our own server, with limits on incomplete messages and unread output."""
 
     def __init__(self, context: ServerContext, transport: asyncio.Transport, head: RequestHead) -> None:
-        self.path = head.target.path
+        self.path = head.path
         self.headers = headers = head.headers
         self.transport = transport
         self._context = context
@@ -102,7 +102,7 @@ class WebSocketConnection(asyncio.Protocol):
 
     def _send_and_close(self, response: bytes) -> None:
         self._response = None
-        self._is_ended = True
+        self._is_ended, self._ended_at = True, self._context.next_sweep
         self.transport.write(response)
         self.transport.close()
 
@@ -133,7 +133,7 @@ class WebSocketConnection(asyncio.Protocol):
             (b"connection", b"close"),
             *refusal.headers,
         )
-        self._send_and_close(self._context.heads.start(refusal.status) + encode_fields(fields) + b"\r\n" + body)
+        self._send_and_close(self._context.heads[refusal.status] + encode_fields(fields) + b"\r\n" + body)
 
     # -- messages ------------------------------------------------------------------------
 
@@ -159,10 +159,10 @@ class WebSocketConnection(asyncio.Protocol):
         while self._is_write_paused and not self._is_ended:
             await self._wait()
 
-    async def close(self, code: int) -> None:
+    async def close(self, code: int, reason: str = "") -> None:
         """Start the closing handshake; the rest is up to the caller, for a limited time."""
         if self._protocol.state is State.OPEN:
-            self._protocol.send_close(code)
+            self._protocol.send_close(code, reason)
             self._end()
 
     async def _wait(self) -> None:
@@ -189,7 +189,8 @@ class WebSocketConnection(asyncio.Protocol):
         for event in protocol.events_received():
             assert isinstance(event, Frame)
             self._partial_bytes -= _frame_bytes(event)
-            self._handle_frame(event)
+            if not self._handle_frame(event):
+                break
         if protocol.parser_exc is not None:
             if protocol.close_sent is not None and protocol.close_sent.code == _MESSAGE_TOO_BIG:
                 self._context.cut_off("large_message", self.client)
@@ -200,13 +201,13 @@ class WebSocketConnection(asyncio.Protocol):
             self._flush_pongs()
             self._count_unfinished()
 
-    def _handle_frame(self, frame: Frame) -> None:
+    def _handle_frame(self, frame: Frame) -> bool:
+        """Keep what a frame contains; return whether frames after it count."""
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._is_text = frame.opcode is Opcode.TEXT
             if frame.fin:
-                self._add_message(bytes(frame.data))
-            else:
-                self._fragments = frame.data
+                return self._add_message(bytes(frame.data))
+            self._fragments = frame.data
         elif frame.opcode is Opcode.CONT and self._fragments is not None:
             # Joined at once: a list of many small fragments would take many times their size.
             if not isinstance(self._fragments, bytearray):
@@ -214,15 +215,17 @@ class WebSocketConnection(asyncio.Protocol):
             self._fragments += frame.data
             if frame.fin:
                 message, self._fragments = bytes(self._fragments), None
-                self._add_message(message)
+                return self._add_message(message)
+        return True
 
-    def _add_message(self, message: bytes) -> None:
+    def _add_message(self, message: bytes) -> bool:
         if self._is_text and not _is_utf8(message):
             self._protocol.fail(_INVALID_DATA, "A text message must be UTF-8")
-            return
+            return False
         self._messages.append(message)
         self._pause_reading()
         self._wake()
+        return True
 
     def _count_unfinished(self) -> None:
         size = self._partial_bytes + len(self._fragments or b"")
@@ -285,7 +288,7 @@ class WebSocketConnection(asyncio.Protocol):
             self._context.cut_off("slow_reader", self.client)
             self.transport.abort()  # closing would wait until everything is read
         elif self._is_ended:
-            if now - self._ended_at > bounds.LINGER_TIMEOUT_S:
+            if now - self._ended_at > bounds.LINGER_TIMEOUT_S and not self.transport.get_write_buffer_size():
                 self.transport.abort()
         elif self._unfinished_since is not None:
             if self._is_read_paused:

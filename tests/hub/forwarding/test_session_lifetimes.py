@@ -59,6 +59,7 @@ async def start_waiting(upstream: RemoteUpstream, who: Caller, file: Path) -> as
     return task
 
 
+@pytest.mark.requirement("L1")
 async def test_an_idle_session_of_a_tenant_ends_after_its_own_time() -> None:
     async with tenant_upstream(ACME, OTHER) as upstream:
         acme = await find_pid(upstream, member("acme", "ann"))
@@ -72,6 +73,7 @@ async def test_an_idle_session_of_a_tenant_ends_after_its_own_time() -> None:
         assert [info.principal.tenant for info in upstream.sessions()] == ["other"]
 
 
+@pytest.mark.requirement("L1")
 async def test_a_used_session_is_not_idle_but_gets_no_calls_after_its_longest_time() -> None:
     async with tenant_upstream(ACME) as upstream:
         who = member("acme", "ann")
@@ -84,6 +86,7 @@ async def test_a_used_session_is_not_idle_but_gets_no_calls_after_its_longest_ti
         await wait_until(lambda: not is_running(first))
 
 
+@pytest.mark.requirement("L1")
 async def test_a_call_in_flight_keeps_an_old_session_until_it_ends(tmp_path: Path) -> None:
     async with tenant_upstream(ACME, timeout_s=10 * MAX_S) as upstream:
         who = member("acme", "ann")
@@ -98,6 +101,7 @@ async def test_a_call_in_flight_keeps_an_old_session_until_it_ends(tmp_path: Pat
         await wait_until(lambda: not is_running(old))
 
 
+@pytest.mark.requirement("L1")
 async def test_a_call_that_outlives_the_drain_time_of_an_old_session_fails(tmp_path: Path) -> None:
     async with tenant_upstream(ACME, timeout_s=10 * MAX_S) as upstream:
         old = await find_pid(upstream, member("acme", "ann"))
@@ -112,6 +116,7 @@ async def test_a_call_that_outlives_the_drain_time_of_an_old_session_fails(tmp_p
         assert upstream.state.in_flight == 0
 
 
+@pytest.mark.requirement("L2")
 @pytest.mark.parametrize("part", ["tenant", "user"])
 async def test_logout_ends_the_processes_of_that_user_only(part: str) -> None:
     stranger = member("other", "ann") if part == "tenant" else member("acme", "bob")
@@ -139,6 +144,7 @@ async def test_logout_lets_calls_in_flight_finish(tmp_path: Path) -> None:
         assert upstream.sessions() == []
 
 
+@pytest.mark.requirement("L2")
 async def test_logout_cancels_calls_that_do_not_finish_in_time(tmp_path: Path) -> None:
     async with tenant_upstream(ACME, timeout_s=5000) as upstream:
         theirs = await start_waiting(upstream, member("acme", "bob"), tmp_path / "go")
@@ -161,6 +167,7 @@ async def test_logout_ends_calls_that_wait_for_input_of_the_user() -> None:
         assert (upstream.state.in_flight, upstream.sessions()) == (0, [])
 
 
+@pytest.mark.requirement("L2")
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 async def test_logout_ends_sessions_over_http(version: str) -> None:
     async with interop_upstream("streamable_http", version) as upstream:
@@ -191,6 +198,7 @@ async def test_callers_without_a_tenant_have_the_lifetimes_of_the_server() -> No
         await wait_until(lambda: not is_running(pid))
 
 
+@pytest.mark.requirement("I4")
 async def test_a_tenant_with_too_many_processes_is_refused_and_others_are_not(tmp_path: Path) -> None:
     table = TenantSessions([ACME, OTHER])
     async with tenant_upstream(table=table) as one, tenant_upstream(table=table) as two:
@@ -222,6 +230,7 @@ async def test_a_tenant_with_too_many_sessions_loses_its_longest_idle_one_at_any
         assert (table.count("acme"), table.count("other")) == (3, 1)
 
 
+@pytest.mark.requirement("L5")
 async def test_a_session_whose_process_has_ended_is_not_counted() -> None:
     table = TenantSessions([ACME])
     async with tenant_upstream(table=table) as upstream:

@@ -27,7 +27,8 @@ from tests.hub.upstreams import TRANSPORTS_AND_VERSIONS, asking_config, interop_
 from hubbub import Call, Client, InvalidParams, Notification, Overloaded, bounds
 from hubbub.hub.admission import CallLimiter
 from hubbub.hub.forwarding.forwarded_call import ForwardedCall
-from hubbub.hub.forwarding.session_pool import SessionPool, SessionProfile
+from hubbub.hub.forwarding.session_pool import SessionPool
+from hubbub.hub.forwarding.session_profile import SessionProfile
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import UpstreamOptions
 from hubbub.protocol.calls import NO_META
@@ -306,7 +307,7 @@ async def test_a_session_that_fails_to_start_after_its_caller_gave_up_is_not_rep
             "asker",
             lambda session, capabilities: Client(config, link=lambda config: link),
             are_processes=True,
-            make_room=lambda principal: False,
+            make_room=lambda matches: False,
             on_start=started,
             on_end=lambda session: None,
         )

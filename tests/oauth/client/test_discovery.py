@@ -122,7 +122,18 @@ async def test_metadata_of_another_resource_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
-@pytest.mark.parametrize("url", ["http://login.example/x", "ftp://127.0.0.1/x", "https://user:pw@login.example/x", "x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://login.example/x",
+        "ftp://127.0.0.1/x",
+        "https://user:pw@login.example/x",
+        "x",
+        "https://login.example/caf\u00e9",
+        "https://login.example/\u001b[2J",
+        "https://login.example/" + "x" * 2048,
+    ],
+)
 async def test_endpoints_must_be_https_or_on_this_machine(name: str, url: str) -> None:
     async with protected_server() as server:
         server.metadata[name] = url

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.packs.tabletop.backends import new_database, postgresql_server
 
-from hubbub import ClientRegistration, CredentialKey, Credentials, SettingsError
+from hubbub import ClientRegistration, CredentialKey, Credentials, OAuthError, SettingsError
 from hubbub.oauth import limits
 from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import KEY_BYTES, Sealer
@@ -128,3 +129,59 @@ async def test_rows_are_sealed_for_their_key_and_their_installation(tmp_path: Pa
         with pytest.raises(SettingsError, match="sealing key"):
             await other.load(key)
         await other.close()
+
+
+async def test_the_first_claim_on_a_name_wins_at_every_process(url: str) -> None:
+    now = [1_000_000.0]
+    stores = [SqlCredentialStore(url, SEALER, clock=lambda: now[0]) for _ in range(2)]
+    try:
+        assert await stores[0].find_claim("done link") is None
+        values = [f"{number}" for number in range(8)]
+        won = await asyncio.gather(
+            *(store.claim("done link", value, now[0] + 60) for value, store in zip(values, stores * 4, strict=True))
+        )
+        assert len(set(won)) == 1
+        assert await stores[1].find_claim("done link") == won[0]
+        now[0] += 61
+        assert await stores[1].find_claim("done link") is None
+        assert await stores[1].claim("done link", "later", now[0] + 60) == "later"
+    finally:
+        for store in stores:
+            await store.close()
+
+
+async def test_logins_that_cannot_be_used_are_deleted_after_a_while(url: str) -> None:
+    now = [1_000_000.0]
+    store = SqlCredentialStore(url, SEALER, clock=lambda: now[0])
+    refused, ended, renewed, used = (
+        CredentialKey(KEY.issuer, KEY.resource, f"acme/{name}") for name in ("refused", "ended", "renewed", "used")
+    )
+    expiring = msgspec.structs.replace(make(), expires_at=now[0] + 60)
+    try:
+        for key in (refused, renewed):
+            await store.save(key, make())
+            await store.mark_unusable(key)
+        await store.save(renewed, make("new"))
+        await store.save(ended, expiring)
+        await store.save(used, msgspec.structs.replace(expiring, refresh_token="refresh"))
+        now[0] += limits.UNUSABLE_CREDENTIALS_S - 1
+        await store.save(KEY, make())
+        assert await store.list() == sorted([KEY, refused, ended, renewed, used])
+        now[0] += limits.CREDENTIAL_SWEEP_S + 61
+        await store.save(KEY, make())
+        assert await store.list() == sorted([KEY, renewed, used])
+    finally:
+        await store.close()
+
+
+async def test_the_logins_of_one_server_are_limited(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SQL_CREDENTIALS", 1)
+    store = SqlCredentialStore(url, SEALER)
+    try:
+        await store.save(KEY, make())
+        await store.save(KEY, make("new"))
+        with pytest.raises(OAuthError, match="1 logins are stored for https://notes"):
+            await store.save(OTHER, make())
+        await store.save(CredentialKey(KEY.issuer, "https://elsewhere.example/mcp", "acme/ada"), make())
+    finally:
+        await store.close()

@@ -16,7 +16,7 @@ from tests.oauth.split_dns import issue_trusted
 from hubbub import HubbubError, MetadataError
 from hubbub.net.egress_rules import EgressRules
 from hubbub.oauth.front_door.client_documents import check_client_url
-from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, parse_metadata
+from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, display_name, parse_metadata
 from hubbub.oauth.front_door.web import BadParameters, parse_parameters
 
 # -- registration ----------------------------------------------------------------
@@ -46,6 +46,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"redirect_uris": ["https://a.example/#x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://user@a.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https:///x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://claude.ai%2eevil.example/x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["https://claude.ai%E3%80%82evil.example/x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["/relative"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://a.example/ x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://a.example/"], "grant_types": ["client_credentials"]}, "invalid_client_metadata"),
@@ -321,7 +323,7 @@ async def test_a_document_on_this_machine_is_never_fetched(tmp_path: Path, monke
     async with publish(tmp_path, monkeypatch) as publisher, open_door(tmp_path) as door:
         for url in (publisher.url, publisher.url.replace("localhost", "127.0.0.1")):
             page = await App(door, url, redirect_uri="https://app.example/callback").open()
-            assert (page.status, "Location" in page.headers) == (400, False)
+            assert (page.status, "Location" in page.headers) == (503, False)
         assert publisher.requests == 0
 
 
@@ -332,8 +334,10 @@ async def test_a_document_on_this_machine_is_never_fetched(tmp_path: Path, monke
 async def test_a_document_at_a_private_address_is_never_fetched(tmp_path: Path, url: str) -> None:
     async with open_door(tmp_path) as door:
         page = await App(door, url, redirect_uri="https://app.example/callback").open()
-        assert page.status == 400
+        unknown = await App(door, "https://app.invalid/c.json", redirect_uri="https://app.example/callback").open()
+        assert page.status == unknown.status == 503
         assert "could not identify the app" in page.text
+        assert page.text == unknown.text
 
 
 NOT_URLS = (
@@ -355,6 +359,12 @@ NOT_URLS = (
 def test_only_urls_with_a_path_can_be_client_ids(url: str) -> None:
     with pytest.raises(MetadataError):
         check_client_url(url)
+
+
+@pytest.mark.parametrize("name", ["\u3164", "\u2800\u2800", "\u115f\uffa0", " \u200b", "--", ""])
+def test_a_name_without_a_visible_letter_is_not_shown(name: str) -> None:
+    assert display_name(ClientMetadata(redirect_uris=("https://a.example/",), client_name=name), "id") == "id"
+    assert display_name(ClientMetadata(redirect_uris=("https://a.example/",), client_name=name + "é"), "id") != "id"
 
 
 @given(st.binary(max_size=400) | st.text(max_size=200).map(str.encode))

@@ -138,6 +138,7 @@ async def test_a_person_who_cancels_at_the_provider_returns_with_an_error(
         assert (answer["error"], answer["state"], answer["iss"]) == ("access_denied", app.state, door.url)
 
 
+WRONG_NONCES = ("other", "\ud800")
 FAULTS: dict[str, Callable[[FaultyProvider], None]] = {
     "wrong nonce": lambda provider: provider.claims.update(nonce="other"),
     "wrong audience": lambda provider: provider.claims.update(aud="other"),
@@ -146,6 +147,10 @@ FAULTS: dict[str, Callable[[FaultyProvider], None]] = {
     "wrong issuer": lambda provider: provider.claims.update(iss="https://other.example"),
     "expired": lambda provider: provider.claims.update(exp=1),
     "from the future": lambda provider: provider.claims.update(iat=2**33),
+    "expires at no time": lambda provider: provider.claims.update(exp=float("nan")),
+    "expires at the end of time": lambda provider: provider.claims.update(exp=10**400),
+    "issued at no time": lambda provider: provider.claims.update(iat=float("nan")),
+    "nonce that cannot be encoded": lambda provider: provider.claims.update(nonce="\ud800"),
     "without a subject": lambda provider: provider.claims.update(sub=None),
     "reserved name": lambda provider: provider.claims.update(sub="key:ada"),
     "anonymous": lambda provider: provider.claims.update(sub="anonymous"),
@@ -383,8 +388,7 @@ async def test_an_app_on_this_computer_learns_that_the_provider_failed(tmp_path:
 async def _log_in_at(provider: FaultyProvider, door: Door, issuer: str | None = None, app: App | None = None) -> Any:
     app = app or await door.app(redirect_uri=WEB_REDIRECT_URI, browser=ScriptedBrowser())
     location = (await app.send(app.url())).headers["Location"]
-    provider.claims.setdefault("nonce", query(location)["nonce"])
-    if provider.claims["nonce"] != "other":
+    if provider.claims.get("nonce") not in WRONG_NONCES:
         provider.claims["nonce"] = query(location)["nonce"]
     named = provider.issuer if issuer is None else issuer
     suffix = f"&iss={named}" if named else ""

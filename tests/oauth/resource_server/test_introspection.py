@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clock import advance_clock
+from tests.clock import advance_clock, wait_until, yield_to_loop
 from tests.oauth.issuer import run_issuer
 from tests.oauth.resource_server.sites import AUDIENCE, ProtectedSite, parse_challenge, run_protected
 
@@ -59,6 +59,7 @@ async def test_an_opaque_token_is_introspected_once(tmp_path: Path) -> None:
         {"exp": 1},
         {"exp": "soon"},
         {"exp": True},
+        {"exp": 10**400},
         {"nbf": time.time() + 3600},
         {"sub": None},
         {"sub": "key:ci"},
@@ -145,10 +146,28 @@ async def test_only_so_many_tokens_are_introspected_at_once(monkeypatch: pytest.
     async with run_issuer() as issuer:
         issuer.hangs = True
         one = introspection(issuer.url)
-        running = asyncio.create_task(one.verify(TOKEN.encode()))
-        while not issuer.requests:
-            await asyncio.sleep(0)
-        with pytest.raises(KeysUnavailable, match="Too many"):
-            await one.verify(b"another")
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        running = [asyncio.create_task(one.verify(token)) for token in (TOKEN.encode(), b"another")]
+        await wait_until(lambda: issuer.requests)
+        await yield_to_loop()
+        assert len(issuer.requests) == 1
+        running[0].cancel()
+        await wait_until(lambda: len(issuer.requests) == 2)
+        advance_clock(limits.INTROSPECTION_TIMEOUT_S)
+        with pytest.raises(KeysUnavailable, match="did not introspect the token"):
+            await running[1]
+
+
+async def test_tokens_from_one_address_do_not_keep_out_those_from_others() -> None:
+    async with run_issuer() as issuer:
+        issuer.hangs = True
+        one = introspection(issuer.url)
+        flood = [asyncio.create_task(one.verify(b"token-%d" % number, "192.0.2.7")) for number in range(100)]
+        await wait_until(lambda: len(issuer.requests) >= limits.INTROSPECTIONS // 2)
+        await yield_to_loop()
+        before = len(issuer.requests)
+        assert before < limits.INTROSPECTIONS
+        other = asyncio.create_task(one.verify(b"mine", "192.0.2.8"))
+        await wait_until(lambda: len(issuer.requests) > before)
+        for task in (*flood, other):
+            task.cancel()
+        await asyncio.gather(*flood, other, return_exceptions=True)

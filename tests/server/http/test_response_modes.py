@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hubbub import Server, bounds
-from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.endpoint import Endpoint
+from hubbub.server.http.post_headers import ResponseMode
 from hubbub.transports.asgi import AsgiExchange
 
 DEADLINE_S = 60.0

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -25,39 +24,16 @@ import msgspec
 from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.rpc import mark_retrieved
-from hubbub.errors import ConnectionClosed, HubbubError, Overloaded
-from hubbub.hub.forwarding.forwarded_call import CapabilityBridge, ForwardedCall
+from hubbub.errors import ConnectionClosed, Overloaded
+from hubbub.hub.forwarding.forwarded_call import ForwardedCall
+from hubbub.hub.forwarding.session_profile import SessionProfile
 from hubbub.hub.forwarding.tenant_sessions import NO_LIMIT, Lifetimes, TenantSessions
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import ReportEvent, SessionInfo, UpstreamOptions
 from hubbub.protocol.calls import ANONYMOUS, Principal
-from hubbub.shares import Shares
+from hubbub.shares import Shares, tenant_of
 
 logger = logging.getLogger("hubbub.hub")
-
-
-class SessionProfile(msgspec.Struct, frozen=True):
-    """What callers of one session have in common."""
-
-    capabilities: bytes = b"{}"
-    """As JSON in canonical order."""
-    log_level: str | None = None
-    is_exclusive: bool = False
-    """Whether the server may learn something that belongs to one client only, such as its roots."""
-    principal: str | None = None
-    """The principal whose calls it carries; None: callers without an identity."""
-    tenant: str = ""
-    """The tenant of that principal, whose secrets the session uses; empty: those of the hub."""
-
-    @property
-    def owner(self) -> str:
-        """Whose share of the sessions it uses; empty for callers without an identity."""
-        return self.principal or ""
-
-    @property
-    def accepts_client_requests(self) -> bool:
-        """Whether the server may send requests to the callers."""
-        return self.capabilities != b"{}"
 
 
 class SessionPool:
@@ -70,7 +46,7 @@ class SessionPool:
         make: Callable[[UpstreamSession, Mapping[str, Any]], Client],
         *,
         are_processes: bool,
-        make_room: Callable[[str | None], bool],
+        make_room: Callable[[Callable[[str], bool]], bool],
         on_start: Callable[[UpstreamSession], Awaitable[None]],
         on_end: Callable[[UpstreamSession], None],
         on_event: ReportEvent = lambda event, principal, facts: None,
@@ -80,7 +56,7 @@ class SessionPool:
         self._make = make
         self.are_processes = are_processes
         self._make_room = make_room
-        """Called when no session is free, to end an abandoned call of one principal, or of any with None."""
+        """Called when no session is free, to end an abandoned call of one of the owners that match."""
         self._on_start = on_start
         self._on_end = on_end
         self._on_event = on_event
@@ -91,6 +67,8 @@ class SessionPool:
         self.tenants = TenantSessions()
         """Limits of the sessions of each tenant; all pools of a hub share one object."""
         self._default_lifetimes = Lifetimes(options.idle_s)
+        self._open_shares = Shares(self.session_limit)
+        """Shares of all sessions, by `SessionProfile.owner`."""
         self._shares = Shares(self.session_limit)
         """Shares of the sessions that carry calls, by `SessionProfile.owner`."""
         self._queue = Shares(options.max_waiting)
@@ -267,7 +245,7 @@ class SessionPool:
             return None
         self.tenants.make_room(principal.tenant, is_process=self.are_processes)
         if len(self._sessions) >= self.session_limit:
-            idle = self._pick_idle(profile.principal)
+            idle = self._pick_idle(profile.owner)
             if idle is None:
                 return None
             self._evict(idle)
@@ -276,20 +254,32 @@ class SessionPool:
         session.client.on_renewed = partial(self._report, "session.reinit", session)
         session.opened_at = session.idle_since = asyncio.get_running_loop().time()
         self._sessions[session] = None
+        self._open_shares.take(profile.owner)
         self._by_profile.setdefault(profile, {})[session] = None
         self.tenants.add(principal.tenant, session, self._evict, is_process=self.are_processes)
         self._sweep_at(self._due_at(session))
         return session
 
-    def _pick_idle(self, principal: str | None) -> UpstreamSession | None:
-        """An idle session: the oldest of this principal, or else of the principal with the most sessions."""
-        idle = [session for session in self._sessions if not session.calls]
-        counts = Counter(_session_principal(session) for session in self._sessions)
+    def _pick_idle(self, owner: str) -> UpstreamSession | None:
+        """The idle session that a new one of this owner replaces; None if there is none that it may replace.
 
-        def order(session: UpstreamSession) -> tuple[bool, int, float]:
-            held_by = _session_principal(session)
-            return held_by != principal, -counts[held_by], session.idle_since
+        The oldest of the same owner; or of its tenant, if that has its fair share; or of the tenant with the most
+        sessions. No session of another tenant is replaced that has at most its fair share.
+        """
+        tenant, shares = tenant_of(owner), self._open_shares
+        fair_share = shares.fair_share(owner)
+        replaces_own = bool(tenant) and shares.usage(owner)[0] + 1 > fair_share
 
+        def may_replace(other: str) -> bool:
+            return tenant_of(other) in ("", tenant) or shares.usage(other)[0] > fair_share
+
+        def order(session: UpstreamSession) -> tuple[bool, bool, int, int, float]:
+            other = _owner(session)
+            used_by_tenant, used = shares.usage(other)
+            is_preferred = replaces_own and tenant_of(other) == tenant
+            return other != owner, not is_preferred, -used_by_tenant, -used, session.idle_since
+
+        idle = (session for session in self._sessions if not session.calls and may_replace(_owner(session)))
         return min(idle, key=order, default=None)
 
     async def _ensure_started(self, session: UpstreamSession, deadline: float) -> None:
@@ -309,11 +299,10 @@ class SessionPool:
             await session.client.start()
             await session.set_level(session.profile.log_level)
             await self._on_start(session)
-            session.was_opened = True
             self._report("session.open", session)
-        except HubbubError:
-            self._forget(session)
-            session.closed.set()
+            session.was_opened = True
+        except Exception:
+            self._drop(session, "failed")
             raise
 
     async def _wait_for_session(self, profile: SessionProfile, deadline: float) -> None:
@@ -326,8 +315,7 @@ class SessionPool:
         try:
             async with asyncio.timeout_at(deadline):
                 while not waiter.done():
-                    if not self._make_room(profile.principal) and not self._shares.held_by(owner):
-                        self._make_room(None)  # all are used by other principals
+                    self._end_abandoned_call(profile)
                     await asyncio.wait([waiter], timeout=bounds.SESSION_RECHECK_INTERVAL_S)
         except TimeoutError:
             raise self._make_overloaded() from None
@@ -335,13 +323,24 @@ class SessionPool:
             del self._waiters[waiter]
             self._queue.give_back(owner)
 
+    def _end_abandoned_call(self, profile: SessionProfile) -> None:
+        """End an abandoned call to free its session: of the same owner or tenant, or of any if they use no session."""
+        owner, tenant = profile.owner, tenant_of(profile.owner)
+        used_by_tenant, used = self._shares.usage(owner)
+        if owner and (self._make_room(lambda other: other == owner) or used):
+            return
+        if tenant and used_by_tenant:
+            self._make_room(lambda other: tenant_of(other) == tenant)
+        else:
+            self._make_room(lambda other: True)
+
     def _make_overloaded(self) -> Overloaded:
         hint = f"the operator can raise max_sessions of the server {self._upstream}"
         return Overloaded(f"sessions with {self._upstream}", self.session_limit, hint)
 
     def _wake_waiters(self) -> None:
-        """Wake the calls that wait for a session, first those whose owner has the fewest."""
-        for waiter in sorted(self._waiters, key=lambda waiter: self._shares.held_by(self._waiters[waiter])):
+        """Wake the calls that wait for a session, first those whose tenant, and there whose owner, has the fewest."""
+        for waiter in sorted(self._waiters, key=lambda waiter: self._shares.usage(self._waiters[waiter])):
             if not waiter.done():
                 waiter.set_result(None)
 
@@ -370,6 +369,7 @@ class SessionPool:
             return False
         del self._sessions[session]
         assert session.profile is not None
+        self._open_shares.give_back(session.profile.owner)
         alike = self._by_profile[session.profile]
         del alike[session]
         if not alike:
@@ -380,22 +380,28 @@ class SessionPool:
     def _drop(self, session: UpstreamSession, reason: str = "finished") -> None:
         if not self._forget(session):
             return
-        if session.was_opened:
-            self._report("session.evict" if reason == "evicted" else "session.close", session, reason)
         task = asyncio.create_task(self._close_session(session))
         self._close_tasks.add(task)
         task.add_done_callback(self._close_tasks.discard)
+        if not session.was_opened:
+            return
+        try:
+            self._report("session.evict" if reason == "evicted" else "session.close", session, reason)
+        except Exception:  # The session ends even if that cannot be recorded.
+            logger.exception("session_end_not_recorded", extra={"server": self._upstream})
 
     async def _close_session(self, session: UpstreamSession) -> None:
         try:
             if session.start_task is not None and not session.start_task.done():
                 session.start_task.cancel()
             await session.client.close()
-            self._on_end(session)
         except Exception:
             logger.exception("closing a session with %s failed", self._upstream)
         finally:
-            session.closed.set()
+            try:
+                self._on_end(session)
+            finally:
+                session.closed.set()
 
     def _report(self, event: str, session: UpstreamSession, reason: str = "") -> None:
         if session.principal is not ANONYMOUS:
@@ -429,46 +435,22 @@ class SessionPool:
     def _sweep(self) -> None:
         self._sweep_timer, self._sweep_time = None, NO_LIMIT
         now, next_due_at = asyncio.get_running_loop().time(), NO_LIMIT
-        for session in list(self._sessions):
-            if session.is_ending:
-                continue
-            due_at = self._due_at(session)
-            if due_at <= now:
-                self._retire(session, "expired" if self._is_expired(session) else "idle")
-            else:
-                next_due_at = min(next_due_at, due_at)
-        self._sweep_at(max(next_due_at, now + bounds.SWEEP_INTERVAL_S))
+        try:
+            for session in list(self._sessions):
+                if session.is_ending:
+                    continue
+                due_at = self._due_at(session)
+                if due_at <= now:
+                    self._retire(session, "expired" if self._is_expired(session) else "idle")
+                else:
+                    next_due_at = min(next_due_at, due_at)
+        except Exception:
+            next_due_at = now
+            logger.exception("sweeping the sessions with %s failed", self._upstream)
+        finally:
+            self._sweep_at(max(next_due_at, now + bounds.SWEEP_INTERVAL_S))
 
 
-def _session_principal(session: UpstreamSession) -> str | None:
-    return None if session.profile is None else session.profile.principal
-
-
-def profile_for(
-    forwarded: ForwardedCall, default: UpstreamSession, bridge: CapabilityBridge, *, keeps_client_sessions: bool
-) -> SessionProfile | None:
-    """The profile of the session that a call needs; None: the default session."""
-    caller, default_client, principal = forwarded.call.caller, default.client, forwarded.principal
-    is_plain = not caller.capabilities and caller.log_level is None
-    if is_plain and principal is None and default.scope is None and not keeps_client_sessions:
-        return None
-    tenant = caller.principal.tenant
-    if principal is not None and not caller.capabilities and not keeps_client_sessions:  # most calls of a principal
-        return SessionProfile(principal=principal, tenant=tenant)
-    is_known = caller.scope is not None or principal is not None
-    is_client_session = keeps_client_sessions and is_known and not default_client.sends_tool_headers
-    if default_client.revision.stateless:
-        return (
-            SessionProfile(is_exclusive=is_client_session, principal=principal, tenant=tenant)
-            if is_client_session or principal is not None
-            else None
-        )
-    capabilities = bridge.capabilities(caller)
-    level = caller.log_level if "logging" in default_client.server_capabilities else None
-    if not capabilities and level is None and not is_client_session and principal is None and default.scope is None:
-        return None
-    encoded_capabilities = msgspec.json.encode(capabilities, order="sorted")
-    if is_client_session or principal is not None:
-        level = None  # A new log level must not select another session, because the client's state is in this one.
-    is_exclusive = is_client_session or "roots" in capabilities
-    return SessionProfile(encoded_capabilities, level, is_exclusive, principal, tenant)
+def _owner(session: UpstreamSession) -> str:
+    assert session.profile is not None
+    return session.profile.owner

@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 
+from hubbub import bounds
 from hubbub.client.client import Client
 from hubbub.client.config import ServerConfig
 from hubbub.client.known_eras import KnownEras
 from hubbub.client.reconnecting_client import ReconnectingClient
 from hubbub.client.subscriptions import ChangeEvent
-from hubbub.errors import ConnectionClosed, HubbubError, RemoteError
+from hubbub.errors import ConnectionClosed, HubbubError, Overloaded, RemoteError
 from hubbub.hub.forwarding.forwarded_call import (
     ALL_CAPABILITIES,
     INPUT_METHODS,
@@ -28,12 +29,14 @@ from hubbub.hub.forwarding.forwarded_call import (
     client_scope,
 )
 from hubbub.hub.forwarding.process_folder import add_process_folders
-from hubbub.hub.forwarding.session_pool import SessionPool, profile_for
+from hubbub.hub.forwarding.session_pool import SessionPool
+from hubbub.hub.forwarding.session_profile import profile_for
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import ReportEvent, UpstreamOptions
 from hubbub.net.backoff import Backoff
 from hubbub.ports import Authorizer, Sealer
 from hubbub.protocol.calls import Caller, Principal, RawReply
+from hubbub.shares import Shares
 
 
 class UpstreamLink:
@@ -47,7 +50,7 @@ class UpstreamLink:
         *,
         backoff: Backoff,
         known_eras: KnownEras,
-        make_room: Callable[[str | None], bool],
+        make_room: Callable[[Callable[[str], bool]], bool],
         on_connection: Callable[[], None],
         on_change: Callable[[ChangeEvent, Client | None], None],
         on_renewed: Callable[[], None],
@@ -276,6 +279,7 @@ class ResourceWatch:
         """Returns the client of the default session, after connecting if needed."""
         self._watched_uris: dict[str, set[str | None]] = {}
         """The principals that watch each resource; None stands for callers without an identity."""
+        self._shares = Shares(bounds.UPSTREAM_WATCHED_RESOURCES)
 
     def __contains__(self, uri: str) -> bool:
         return uri in self._watched_uris
@@ -288,11 +292,25 @@ class ResourceWatch:
         """Watch a resource for a principal.
 
         Raises:
+            Overloaded: too many resources are watched.
             RemoteError: no session knows it.
         """
         is_new = uri not in self._watched_uris
+        if not is_new and principal in self._watched_uris[uri]:
+            await self._subscribe(uri, principal, with_default=False)
+            return
+        if not self._shares.has_room(principal or ""):
+            raise Overloaded("resources that are watched at one server", self._shares.limit)
+        self._shares.take(principal or "")
         self._watched_uris.setdefault(uri, set()).add(principal)
-        clients = [await self._get_default_client()] if is_new else []
+        try:
+            await self._subscribe(uri, principal, with_default=is_new)
+        except BaseException:
+            self._forget(uri, principal)
+            raise
+
+    async def _subscribe(self, uri: str, principal: str | None, *, with_default: bool) -> None:
+        clients = [await self._get_default_client()] if with_default else []
         clients += [session.client for session in self._sessions({principal})]
         failures: list[RemoteError] = []
         for client in clients:
@@ -301,14 +319,24 @@ class ResourceWatch:
             except RemoteError as error:
                 failures.append(error)
         if failures and len(failures) == len(clients):
-            if is_new:
-                self._watched_uris.pop(uri, None)
             raise failures[0]
+
+    def _forget(self, uri: str, principal: str | None) -> None:
+        principals = self._watched_uris.get(uri, set())
+        if principal in principals:
+            principals.discard(principal)
+            self._shares.give_back(principal or "")
+        if not principals:
+            self._watched_uris.pop(uri, None)
 
     async def remove(self, uri: str, default_client: Client | None) -> None:
         """Stop watching a resource; `default_client` is the client of the default session, if it is connected."""
         principals = self._watched_uris.pop(uri, None)
-        if principals is None or default_client is None:
+        if principals is None:
+            return
+        for principal in principals:
+            self._shares.give_back(principal or "")
+        if default_client is None:
             return
         for client in (default_client, *(session.client for session in self._sessions(principals))):
             await client.unsubscribe(uri)

@@ -19,7 +19,7 @@ from hubbub.hub.upstream import SessionInfo
 from hubbub.protocol.calls import ANONYMOUS, LOG_LEVELS, Call, Notification, Principal, Reply
 
 if TYPE_CHECKING:
-    from hubbub.hub.forwarding.session_pool import SessionProfile
+    from hubbub.hub.forwarding.session_profile import SessionProfile
 
 logger = logging.getLogger("hubbub.hub")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def add_upstream_logins(hub: Gateway) -> UpstreamLogins:
     """Make the logins of a hub at its upstreams, for the fronts that it has."""
     upstream_logins = UpstreamLogins(hub)
+    hub.lifespans.append(upstream_logins.running)
     for front in hub.fronts.values():
         attach_front(upstream_logins, front)
     return upstream_logins

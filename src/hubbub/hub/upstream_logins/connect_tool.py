@@ -30,6 +30,10 @@ class ConnectedServer(msgspec.Struct, omit_defaults=True):
     """Whether this user is logged in there."""
     url: str | None = None
     """The page at which the user logs in; open it in a browser."""
+    problem: str | None = None
+    """Why the login with the given `url` failed."""
+    ended: bool = False
+    """Whether this call ended a login."""
 
 
 class ConnectResult(msgspec.Struct):
@@ -50,6 +54,10 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
             Literal["connect", "list", "disconnect"],
             msgspec.Meta(description="disconnect deletes and revokes the login."),
         ] = "connect",
+        url: Annotated[
+            str | None,
+            msgspec.Meta(description="With list: the page that connect returned; `problem` says why its login failed."),
+        ] = None,
         *,
         context: Context,
     ) -> ConnectResult:
@@ -66,16 +74,24 @@ def register_connect_tool(front: Front, logins: UpstreamLogins) -> None:
             raise ToolError("The action disconnect needs `server`, the name of the server to disconnect from")
         shown = known if server is None else [server]
         if server is not None and action == "disconnect":
-            await logins.disconnect(user, server)
-        elif server is not None and action == "connect" and not await _logins(logins, server).is_connected(user):
+            ended = await logins.disconnect(user, server)
+            return ConnectResult([ConnectedServer(server, connected=False, ended=ended)])
+        if server is not None and action == "connect" and await _needs_login(_logins(logins, server), user):
             try:
                 await request_login(logins, context.call, server)
             except UpstreamLoginRequired as error:
-                url = error.data.get("url")
-                if url is None:
+                page = error.data.get("url")
+                if page is None:
                     raise
-                return ConnectResult([ConnectedServer(server, connected=False, url=url)])
-        return ConnectResult([ConnectedServer(each, await _logins(logins, each).is_connected(user)) for each in shown])
+                return ConnectResult([ConnectedServer(server, connected=False, url=page)])
+        servers = [ConnectedServer(each, await _logins(logins, each).is_connected(user)) for each in shown]
+        if url is not None and len(servers) == 1:
+            servers[0].problem = await logins.find_failure(url, user)
+        return ConnectResult(servers)
+
+
+async def _needs_login(logins: ServerLogins, user: HubUser) -> bool:
+    return bool(logins.missing_scopes(user)) or not await logins.is_connected(user)
 
 
 def _logins(logins: UpstreamLogins, server: str) -> ServerLogins:

@@ -84,20 +84,27 @@ class LoginPeer:
             try:
                 return await self._upstream.request(call)
             except UserLoginRequired:
-                pass  # The server refused the request: it was not executed.
-        if call.caller.revision.rounds and call.method in _INPUT_METHODS and supports_urls(call.caller):
-            if link is None or not await self._upstream_logins.wait(link, limits.LOGIN_WAIT_S):
-                return self._input_required(call, link)
-        else:
-            await request_login(self._upstream_logins, call, self._logins.server)
-        try:
-            return await self._upstream.request(call)
-        except UserLoginRequired as error:
-            raise UpstreamLoginRequired(
-                self._logins.server,
-                f"{self._logins.server} refused the new token of this user; call hub.connect with "
-                f'{{"server": "{self._logins.server}"}} to log in again',
-            ) from error
+                # The server refused the request: it was not executed.
+                if link is not None and not await self._upstream_logins.is_for_present_login(link):
+                    link = None
+        uses_rounds = call.caller.revision.rounds and call.method in _INPUT_METHODS and supports_urls(call.caller)
+        for _ in range(limits.LOGINS_OF_CALL):
+            if uses_rounds:
+                if link is None or not await self._upstream_logins.wait(link, limits.LOGIN_WAIT_S):
+                    return self._input_required(call, link)
+            else:
+                await request_login(self._upstream_logins, call, self._logins.server)
+            try:
+                return await self._upstream.request(call)
+            except UserLoginRequired:
+                link = None
+            if not self._logins.missing_scopes(user):
+                break
+        raise UpstreamLoginRequired(
+            self._logins.server,
+            f"{self._logins.server} refused the new token of this user; call hub.connect with "
+            f'{{"server": "{self._logins.server}"}} to log in again',
+        )
 
     async def notify(self, note: Notification) -> None:
         """Forward a notification."""

@@ -2,7 +2,8 @@
 
 An attacker could send their own link to another person, who logs in, and then call the server with that person's
 account. To prevent this, the hub identifies the person, by its own login or an API key, and accepts only the user of
-the link; a hub with neither names the user. The form can be submitted from that page only.
+the link. Users with tokens of other authorization servers cannot be identified: the page names the user, if the
+operator allows such logins at all. The form can be submitted from that page only.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from hubbub.oauth.errors import OAuthError
 from hubbub.oauth.front_door import limits as page_limits
 from hubbub.oauth.front_door import pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
-from hubbub.oauth.front_door.page_error import PageError
 from hubbub.oauth.front_door.web import (
     BadParameters,
     BrowserCookie,
+    PageError,
     first,
     hash_browser_cookie,
     read_form,
@@ -59,6 +60,10 @@ _EXPIRED: Final = (
 _LOGIN_FAILED: Final = (
     "The login at the server did not succeed. Start it again in a few minutes; if that does not help, tell the "
     "operator of this hub, whose log says why."
+)
+_NOT_IDENTIFIED: Final = (
+    "This hub cannot check who you are any more, because its settings have changed. Start the login again to get a "
+    "new link"
 )
 _UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this hub for a new one."
 
@@ -95,9 +100,11 @@ class ConnectPages:
     # -- the page ----------------------------------------------------------------------------
 
     async def _show(self, exchange: HttpExchange) -> None:
-        link = self._link(exchange)
-        person_login = self._upstream_logins.person_login
-        if person_login is not None:
+        link = await self._link(exchange)
+        if link.identification == "login":
+            person_login = self._upstream_logins.person_login
+            if person_login is None:
+                raise LinkRefused(_NOT_IDENTIFIED)
             person = await person_login.read_person(exchange, first(read_query(exchange), "person"))
             if person is None:
                 await person_login.start_person_login(exchange, exchange.path)
@@ -113,7 +120,7 @@ class ConnectPages:
         user = escape(user_name(link.user.principal)) + (f" ({escape(link.user.tenant)})" if link.user.tenant else "")
         server, hub = escape(link.server), escape(self._hub_name)
         warning = pages.problem_alert(problem)
-        asks_key = self._upstream_logins.person_login is None and self._upstream_logins.identify_key is not None
+        asks_key = link.identification == "key"
         key = _KEY_FIELD.format(field=pages.key_field(is_wrong=bool(problem))) if asks_key else ""
         body = f"""\
 <p class="server">{hub}</p>
@@ -138,7 +145,7 @@ close the page.</p>
 
     async def _continue(self, exchange: HttpExchange) -> None:
         """Serve the form: send the browser to the authorization server."""
-        link = self._link(exchange)
+        link = await self._link(exchange)
         form = await read_form(exchange)
         browser = hash_browser_cookie(self._browser.read(exchange))
         try:
@@ -147,8 +154,10 @@ close the page.</p>
             raise LinkRefused(_EXPIRED) from None
         if id != link.id or not hmac.compare_digest(bound_to, browser):
             raise LinkRefused(_EXPIRED)
-        identify = self._upstream_logins.identify_key
-        if self._upstream_logins.person_login is None and identify is not None:
+        if link.identification == "key":
+            identify = self._upstream_logins.identify_key
+            if identify is None:
+                raise LinkRefused(_NOT_IDENTIFIED)
             if wait_s := self._wrong_keys.wait_s(exchange.client):
                 await self._respond_with_form(
                     exchange, link, f"Too many wrong keys. Try again in {wait_s} seconds.", 429
@@ -160,14 +169,15 @@ close the page.</p>
                 await self._respond_with_form(exchange, link, _UNKNOWN_KEY, 403)
                 return
             _check_person(HubUser.from_principal(person), link)
-        self._upstream_logins.bind(link, browser)
+        await self._upstream_logins.bind(link, browser)
         url, login = await self._upstream_logins.begin(link)
-        record = [msgspec.to_builtins(link), msgspec.to_builtins(login), browser]
+        # The login contains the scopes, too, and cookies are small.
+        record = [msgspec.to_builtins(msgspec.structs.replace(link, scopes=())), msgspec.to_builtins(login), browser]
         sealed = self._sealer.seal(_PENDING, record, lifetime_s=limits.LOGIN_S)
         if len(sealed) > limits.COOKIE_CHARACTERS:
             raise LinkRefused(
-                "The client id of this hub at the authorization server is too long; "
-                "ask the operator of the hub to set `client_id`"
+                "The client id of this hub at the authorization server or the list of scopes is too long; "
+                "ask the operator of the hub to set `client_id` or `scope`"
             )
         await redirect(exchange, url, (self._cookie(login.state, sealed, int(limits.LOGIN_S)),))
 
@@ -218,8 +228,8 @@ close the page.</p>
     def _style_url(self) -> str:
         return self._upstream_logins.base_url + pages.STYLE_PATH
 
-    def _link(self, exchange: HttpExchange) -> LoginLink:
-        return self._upstream_logins.open_link(exchange.path.removeprefix(CONNECT_PATH))
+    async def _link(self, exchange: HttpExchange) -> LoginLink:
+        return await self._upstream_logins.open_link(exchange.path.removeprefix(CONNECT_PATH))
 
     def _serving(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> Callable[[HttpExchange], Awaitable[None]]:
         async def serve(exchange: HttpExchange) -> None:

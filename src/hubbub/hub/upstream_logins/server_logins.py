@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
@@ -20,20 +20,16 @@ from msgspec.structs import replace
 from hubbub.client.config import ServerConfig
 from hubbub.errors import SecretUnavailable, SettingsError
 from hubbub.hub.upstream_logins import limits
+from hubbub.hub.upstream_logins.authorizers import HUB_ITSELF, DefinitionsAuthorizer, UserAuthorizer
+from hubbub.hub.upstream_logins.claims import ClaimStore
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
-from hubbub.oauth.client.challenges import Challenge, select_challenge
-from hubbub.oauth.client.credentials import ClientRegistration, Credentials
+from hubbub.oauth.client.credentials import ClientRegistration, CredentialKey, Credentials
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.client.oauth_client import OAuthClient
 from hubbub.oauth.client.settings import OAuth
-from hubbub.oauth.errors import LoginRequired, OAuthError, UserLoginRequired
-from hubbub.ports import Authorizer, RefusedRequest
+from hubbub.oauth.errors import OAuthError
 from hubbub.protocol.calls import ANONYMOUS, Principal
 from hubbub.settings.secret import Secret, SecretTemplate
-
-HUB_ITSELF: Final = ""
-"""The principal of the hub's own credentials."""
-_NO_HEADERS: Final[Mapping[str, str]] = {}
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -73,6 +69,14 @@ class HubUser(NamedTuple):
         return Principal(f"{self.tenant}/{self.name}", tenant=self.tenant, user=self.name)
 
 
+@runtime_checkable
+class ExpiringStore(Protocol):
+    """A store that deletes credentials a while after a server refused them."""
+
+    async def mark_unusable(self, key: CredentialKey) -> None:
+        """Note that credentials were refused."""
+
+
 class ServerLogins:
     """The logins at one server."""
 
@@ -90,8 +94,8 @@ class ServerLogins:
         self._store = settings.credential_store
         self._clients: dict[str, OAuthClient] = {}
         self._authorizers: dict[str, UserAuthorizer] = {}
-        self._connected: set[str] = set()
-        """Users whose credentials are known to exist, so that calls need not query the store."""
+        self._checked_at: dict[str, float] = {}
+        """When the credentials of a user were last seen in the store, so that few calls need to query it."""
         self._registrations: dict[tuple[str, str], ClientRegistration] = {}
         """Client ids that were registered by this process, by issuer and redirect URI: the hub needs one for all."""
         self._changed = asyncio.Event()
@@ -101,16 +105,41 @@ class ServerLogins:
     # -- calls -----------------------------------------------------------------------------
 
     def is_known_connected(self, user: HubUser) -> bool:
-        """Whether a user was seen to be logged in; False if `is_connected` has to find out."""
-        return user.key in self._connected
+        """Whether a user was seen to be logged in just now; False if `is_connected` has to find out."""
+        return self.was_checked(user.key)
 
     async def is_connected(self, user: HubUser) -> bool:
         """Whether a user has credentials that were not refused."""
-        if user.key not in self._connected and await self._find_credentials(user.key) is not None:
-            authorizer = self._authorizers.get(user.key)
-            if authorizer is None or authorizer.refused_at is None:
-                self._mark_connected(user.key)
-        return user.key in self._connected
+        return self.was_checked(user.key) or await self.check(user.key)
+
+    def was_checked(self, key: str) -> bool:
+        """Whether the credentials of a user, or of the hub itself, were in the store `LOGIN_CHECK_S` ago or later."""
+        checked_at = self._checked_at.get(key)
+        return checked_at is not None and abs(self.clock() - checked_at) < limits.LOGIN_CHECK_S
+
+    async def check(self, key: str) -> bool:
+        """Return whether the store has credentials that were not refused; stop using those that it does not have.
+
+        Another process may have deleted them, or replaced them after another login.
+        """
+        found, authorizer = await self.find_credentials(key), self._authorizers.get(key)
+        if found is None:
+            self._checked_at.pop(key, None)
+            self.definitions.stop_using(key)
+            if authorizer is not None:
+                await authorizer.forget()
+            return False
+        if authorizer is not None:
+            if authorizer.is_refused and not authorizer.is_new(found):
+                return False
+            authorizer.follow(found)
+        self._mark_checked(key)
+        return True
+
+    def missing_scopes(self, user: HubUser) -> tuple[str, ...]:
+        """The scopes that the server requires and the login of a user lacks."""
+        authorizer = self._authorizers.get(user.key)
+        return () if authorizer is None else authorizer.missing_scopes
 
     def authorizer(self, key: str) -> UserAuthorizer:
         """Return the authorizer of a user or of the hub itself; all sessions of the user share it."""
@@ -132,35 +161,40 @@ class ServerLogins:
         authorizer.acquire()
         return authorizer
 
-    def mark_disconnected(self, key: str) -> None:
+    async def mark_refused(self, key: str) -> None:
         """Treat a user as logged out, because the server refused credentials that cannot be renewed."""
-        self._connected.discard(key)
+        self._checked_at.pop(key, None)
+        if isinstance(self._store, ExpiringStore):
+            for each in await self._store.list(resource=self.resource, principal=key):
+                await self._store.mark_unusable(each)
 
-    def _mark_connected(self, key: str) -> None:
-        if len(self._connected) >= limits.USER_AUTHORIZERS:
-            self._connected.clear()
-        self._connected.add(key)
+    def _mark_checked(self, key: str) -> None:
+        self._checked_at.pop(key, None)
+        if len(self._checked_at) >= limits.USER_AUTHORIZERS:
+            del self._checked_at[next(iter(self._checked_at))]
+        self._checked_at[key] = self.clock()
 
     # -- logging in ------------------------------------------------------------------------
 
-    async def begin(self, user: HubUser, redirect_uri: str) -> tuple[str, PendingLogin]:
+    async def begin(self, user: HubUser, redirect_uri: str, scopes: tuple[str, ...] = ()) -> tuple[str, PendingLogin]:
         """Return the URL at which the user logs in, and what `finish` needs; keep that secret.
+
+        `scopes` are requested together with the configured ones and those of the present login.
 
         Raises: OAuthError.
         """
         client, authorizer = self._client(user.key), self.authorizer(user.key)
         challenge = authorizer.challenge or self.definitions.challenge
         discovered = await client.discover(challenge)
-        before = await self._find_credentials(user.key)
+        before = await self.find_credentials(user.key)
         # If refreshing failed, the authorization server may have forgotten the client, and would only show an error.
-        is_refused = authorizer.refused_at is not None
-        previous = None if is_refused else await self._find_registration(discovered.issuer, redirect_uri)
+        previous = None if authorizer.is_refused else await self._find_registration(discovered.issuer, redirect_uri)
         granted = before.scopes if before is not None and before.issuer == discovered.issuer else ()
         url, pending = await client.begin_login(
             redirect_uri,
             challenge,
             discovered=discovered,
-            more_scopes=granted,
+            more_scopes=tuple(dict.fromkeys((*granted, *scopes))),
             previous=previous,
         )
         if pending.registration.source == "dynamic":
@@ -181,13 +215,13 @@ class ServerLogins:
                 await self._store.delete(key)
         async with self._store.lock(client.key(credentials.issuer)):
             await self._store.save(client.key(credentials.issuer), credentials)
-        await self.authorizer(user.key).use_new_login()
+        await self.authorizer(user.key).use_new_login(pending.scopes)
         self.definitions.clear_refusal(user.key)
-        self._mark_connected(user.key)
+        self._mark_checked(user.key)
         self.report_change()
         return credentials
 
-    async def wait_connected(self, user: HubUser, timeout_s: float, is_over: Callable[[], bool]) -> bool:
+    async def wait_connected(self, user: HubUser, timeout_s: float, is_over: Callable[[], Awaitable[bool]]) -> bool:
         """Wait until the user has logged in, at this process or another one; return whether that happened in time.
 
         Ends early if `is_over`.
@@ -198,7 +232,7 @@ class ServerLogins:
             if await self._has_new_login(user):
                 return True
             left_s = deadline - asyncio.get_running_loop().time()
-            if left_s <= 0 or is_over():
+            if left_s <= 0 or await is_over():
                 return False
             try:
                 # Another process that finished the login cannot set the event.
@@ -213,14 +247,14 @@ class ServerLogins:
         self._changed = asyncio.Event()
 
     async def _has_new_login(self, user: HubUser) -> bool:
-        if user.key in self._connected:
+        authorizer = self.authorizer(user.key)
+        if self.was_checked(user.key) and authorizer.challenge is None:
             return True
-        found = await self._find_credentials(user.key)
-        refused_at = self.authorizer(user.key).refused_at
-        if found is None or (refused_at is not None and found.obtained_at <= refused_at):
+        found = await self.find_credentials(user.key)
+        if found is None or not authorizer.is_new(found):
             return False
-        await self.authorizer(user.key).use_new_login()
-        self._mark_connected(user.key)
+        await authorizer.use_new_login()
+        self._mark_checked(user.key)
         return True
 
     # -- logging out -----------------------------------------------------------------------
@@ -230,7 +264,7 @@ class ServerLogins:
 
         The sessions of the user must have ended, so that none saves renewed credentials.
         """
-        self._connected.discard(user.key)
+        self._checked_at.pop(user.key, None)
         authorizer = self._authorizers.pop(user.key, None)
         if authorizer is not None:
             await authorizer.stop()
@@ -264,6 +298,11 @@ class ServerLogins:
         for authorizer in self._authorizers.values():
             await authorizer.stop()
         self._authorizers.clear()
+
+    @property
+    def claims(self) -> ClaimStore | None:
+        """The store of claims that all processes share; None if there is no database."""
+        return self._store if isinstance(self._store, ClaimStore) else None
 
     async def close_store(self) -> None:
         """Close the store, if it is one that can be closed."""
@@ -303,8 +342,8 @@ class ServerLogins:
             )
         return secret.fill({name: (await secrets.resolve(name, tenant)).reveal() for name in secret.names})
 
-    async def _find_credentials(self, key: str) -> Credentials | None:
-        """The newest credentials of a user."""
+    async def find_credentials(self, key: str) -> Credentials | None:
+        """Return the newest stored credentials of a user."""
         newest: Credentials | None = None
         for each in await self._store.list(resource=self.resource, principal=key):
             found = await self._store.load(each)
@@ -323,132 +362,3 @@ class ServerLogins:
             if found is not None and redirect_uri in found.registration.redirect_uris:
                 return found.registration
         return None
-
-
-class UserAuthorizer:
-    """Authorizes the requests of one user. Implements `hubbub.ports.Authorizer`."""
-
-    def __init__(self, logins: ServerLogins, key: str) -> None:
-        self._logins = logins
-        self._key = key
-        self._authorizer = logins.new_authorizer(key)
-        self.challenge: Challenge | None = None
-        """The challenge of the server when it refused the credentials."""
-        self.refused_at: float | None = None
-        """When that was; None: it was not, or there are new ones."""
-
-    def current_headers(self) -> Mapping[str, str] | None:
-        """Return the headers that suit every request now; None: use `headers`."""
-        return self._authorizer.current_headers()
-
-    async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return the headers of one request.
-
-        Raises: OAuthError.
-        """
-        return await self._authorizer.headers(method, url)
-
-    async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Obtain what the challenge requires, and return whether the request can be sent again.
-
-        Raises: UserLoginRequired, OAuthError.
-        """
-        try:
-            return await self._authorizer.handle_refusal(refused)
-        except LoginRequired:
-            self.challenge, self.refused_at = select_challenge(refused.challenge), self._logins.clock()
-            self._logins.mark_disconnected(self._key)
-            raise UserLoginRequired(self._logins.server) from None
-
-    def remember_nonce(self, nonce: str) -> None:
-        """Use this nonce in the next proof."""
-        self._authorizer.remember_nonce(nonce)
-
-    def acquire(self) -> None:
-        """Do nothing: a refresh goes on when the session that needed it ends."""
-
-    async def release(self) -> None:
-        """Do nothing, as `acquire`."""
-
-    async def use_new_login(self) -> None:
-        """Load the credentials again, because the user has logged in again."""
-        self.challenge = self.refused_at = None
-        old, self._authorizer = self._authorizer, self._logins.new_authorizer(self._key)
-        await old.release()
-
-    async def stop(self) -> None:
-        """Cancel a refresh that is in progress."""
-        await self._authorizer.release()
-
-
-class DefinitionsAuthorizer:
-    """Authorizes the hub's own session, which reads lists: as the hub itself if it has a login, or else as a user.
-
-    No call of a user is sent with it. Implements `hubbub.ports.Authorizer`.
-    """
-
-    def __init__(self, logins: ServerLogins) -> None:
-        self._logins = logins
-        self._chosen: Authorizer | None = None
-        self.chosen_key: str | None = None
-        """Whose credentials it uses now."""
-        self._refused: set[str] = set()
-        self.challenge = Challenge()
-        """The last challenge of the server."""
-
-    def current_headers(self) -> Mapping[str, str] | None:
-        """Return the headers that suit every request now; None: `headers` has to choose or to renew them."""
-        return None if self._chosen is None else self._chosen.current_headers()
-
-    async def headers(self, method: str, url: str) -> Mapping[str, str]:
-        """Return the headers of one request; empty if no user has logged in yet.
-
-        Raises: OAuthError.
-        """
-        if self._chosen is None:
-            await self._choose()
-        return _NO_HEADERS if self._chosen is None else await self._chosen.headers(method, url)
-
-    async def handle_refusal(self, refused: RefusedRequest) -> bool:
-        """Renew the credentials in use, or use those of another user; return whether the request can be sent again.
-
-        Raises: UserLoginRequired, if there are no others.
-        """
-        self.challenge = select_challenge(refused.challenge)
-        if self._chosen is not None and refused.sent_headers:
-            try:
-                return await self._chosen.handle_refusal(refused)
-            except LoginRequired:
-                self._refused.add(self.chosen_key or HUB_ITSELF)
-                self._chosen = self.chosen_key = None
-        await self._choose()
-        if self._chosen is None:
-            raise UserLoginRequired(self._logins.server)
-        return True
-
-    def remember_nonce(self, nonce: str) -> None:
-        """Use this nonce in the next proof."""
-        if self._chosen is not None:
-            self._chosen.remember_nonce(nonce)
-
-    def acquire(self) -> None:
-        """Do nothing: the authorizers that it uses belong to `ServerLogins`."""
-
-    async def release(self) -> None:
-        """Do nothing, as `acquire`."""
-
-    def clear_refusal(self, key: str) -> None:
-        """Allow the credentials of a user again, after a new login."""
-        self._refused.discard(key)
-
-    def stop_using(self, key: str) -> None:
-        """Use the credentials of another user from now on."""
-        self._refused.discard(key)
-        if self.chosen_key == key:
-            self._chosen = self.chosen_key = None
-
-    async def _choose(self) -> None:
-        for key in await self._logins.principals():
-            if key not in self._refused:
-                self._chosen, self.chosen_key = self._logins.authorizer(key), key
-                return

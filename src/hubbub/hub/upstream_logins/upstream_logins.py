@@ -1,7 +1,8 @@
 """Starts, finishes and ends the logins of a hub's users at its servers.
 
 A login begins with a link to this hub, which names the user and the server. It is not a credential: the page
-behind it requires the user's own, or names the user, and only the first browser that submitted that page can use it.
+behind it requires the user's own, or names the user, and only the first browser that submitted that page can use it,
+once. With a database, all processes of the installation share these uses.
 The redirect needs a state, which is sealed in a cookie of that browser, so that any process of the installation can
 finish the login.
 """
@@ -12,7 +13,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,10 +24,12 @@ from hubbub.governance.decision import Target
 from hubbub.hub.config import CONNECT
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
 from hubbub.hub.upstream_logins import limits
+from hubbub.hub.upstream_logins.claims import MemoryClaims
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.oauth.client.login import PendingLogin
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError
 from hubbub.protocol.calls import Caller, Notification, Principal
+from hubbub.server.public_routes import Identification
 
 if TYPE_CHECKING:
     from hubbub.hub.catalog import CatalogView
@@ -37,6 +41,9 @@ CONNECT_PATH: Final = "/oauth/connect/"
 CALLBACK_PATH: Final = "/oauth/upstream/callback"
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 _LINK: Final = "login link"
+_BROWSER: Final = "browser"
+_DONE: Final = "done"
+_FAILED: Final = "failed"
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -50,16 +57,10 @@ class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     server: str
     notify_principal: str = ""
     """The name of the principal whose clients get the notification that the login is complete; empty: none."""
-
-
-class _LinkUse(msgspec.Struct):
-    """The use of a link in this process."""
-
-    expires_at: float
-    browser: str = ""
-    """The hash of the cookie of the first browser that submitted the form; empty: none did."""
-    failure: str = ""
-    is_done: bool = False
+    scopes: tuple[str, ...] = ()
+    """The scopes that the server requires and the present login lacks."""
+    identification: Identification = "none"
+    """How the page identifies the person who opens it: with the kind of credential that the user called with."""
 
 
 class LinkRefused(HubbubError):
@@ -72,7 +73,7 @@ class UpstreamLogins:
     def __init__(self, hub: Gateway, *, clock: Callable[[], float] = time.time) -> None:
         self._hub = hub
         self._clock = clock
-        self._uses: dict[str, _LinkUse] = {}
+        self._claims = MemoryClaims(clock)
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -126,20 +127,33 @@ class UpstreamLogins:
     def make_link(self, caller: Caller, server: str) -> tuple[LoginLink, str]:
         """Return a new link for the user who calls, and its URL.
 
-        Raises: SettingsError.
+        Raises: SettingsError, if the URL of the hub is not known, or the hub cannot identify the user in a browser.
         """
         principal, revision = caller.principal, caller.revision
         has_notification = revision.elicitation == "url" and not revision.rounds
         notify_principal = principal.name if has_notification else ""
-        link = LoginLink(secrets.token_hex(12), HubUser.from_principal(principal), server, notify_principal)
+        user, logins = HubUser.from_principal(principal), self.find(server)
+        scopes = () if logins is None else logins.missing_scopes(user)
+        identification = self._hub.main_front.identification(principal)
+        self._check_identification(identification)
+        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes, identification)
         return link, self.link_url(link)
+
+    def _check_identification(self, identification: Identification) -> None:
+        oauth = self._hub.main_front.oauth
+        if identification == "none" and (oauth is None or not oauth.allow_unidentified_logins):
+            raise SettingsError(
+                "This hub cannot check who opens a link to log in, because another authorization server issued the "
+                "token of this call. Call the hub with a login at the hub itself or an API key, or ask its operator to "
+                "set allow_unidentified_logins in [oauth]"
+            )
 
     def link_url(self, link: LoginLink) -> str:
         """Return the URL of a link; it can be used for `LOGIN_S` from now on."""
         record = msgspec.to_builtins(link)
         return self.base_url + CONNECT_PATH + self._hub.sealer.seal(_LINK, record, lifetime_s=limits.LOGIN_S)
 
-    def open_link(self, sealed: str) -> LoginLink:
+    async def open_link(self, sealed: str) -> LoginLink:
         """Return the content of the link with this path.
 
         Raises: LinkRefused.
@@ -150,22 +164,34 @@ class UpstreamLogins:
             raise LinkRefused(
                 "This link has expired or is incomplete. Start the login again to get a new one"
             ) from None
-        use = self._uses.get(link.id)
-        if use is not None and use.is_done:
+        if await self._is_claimed(link, _DONE):
             raise LinkRefused("This link was used already. If you still have to log in, start again to get a new one")
         if self.find(link.server) is None:
             raise LinkRefused(f"The server {link.server} does not need a login any more")
         return link
 
-    def bind(self, link: LoginLink, browser: str) -> None:
+    async def find_failure(self, url: str, user: HubUser) -> str | None:
+        """Return why the login with a link of this user failed; None: it did not, or it is no such link."""
+        try:
+            sealed = url.partition(CONNECT_PATH)[2]
+            link = msgspec.convert(self._hub.sealer.open(_LINK, sealed), LoginLink)
+        except (ValueError, msgspec.ValidationError):
+            return None
+        return await self._find_claim(link, _FAILED) if link.user == user and self.find(link.server) else None
+
+    async def is_for_present_login(self, link: LoginLink) -> bool:
+        """Whether the login of a link is still to come, and gives the scopes that its user lacks."""
+        logins = self.find(link.server)
+        missing = () if logins is None else logins.missing_scopes(link.user)
+        return set(missing) <= set(link.scopes) and not await self._is_claimed(link, _DONE)
+
+    async def bind(self, link: LoginLink, browser: str) -> None:
         """Let only this browser use a link.
 
         Raises: LinkRefused, if another one does.
         """
-        use = self._use(link)
-        if use.browser and use.browser != browser:
+        if await self._claim(link, _BROWSER, browser) != browser:
             raise LinkRefused("This link was opened in another browser already. Start the login again to get a new one")
-        use.browser = browser
 
     # -- logging in ------------------------------------------------------------------------
 
@@ -174,23 +200,22 @@ class UpstreamLogins:
 
         Raises: OAuthError, LinkRefused.
         """
-        return await self._logins(link).begin(link.user, self.base_url + CALLBACK_PATH)
+        return await self._logins(link).begin(link.user, self.base_url + CALLBACK_PATH, link.scopes)
 
     async def finish(self, link: LoginLink, pending: PendingLogin, redirect: str) -> None:
         """Log the user of a link in; calls that wait for it continue.
 
         Raises: OAuthError, LinkRefused.
         """
-        use, logins = self._use(link), self._logins(link)
-        if use.is_done:
+        logins, attempt = self._logins(link), secrets.token_hex(12)
+        if await self._claim(link, _DONE, attempt) != attempt:
             raise LinkRefused(
                 "This login has ended already. If you still have to log in, start again to get a new link"
             )
-        use.is_done = True  # before anything is awaited: a redirect is used once
         try:
             credentials = await logins.finish(link.user, pending, redirect)
         except OAuthError as error:
-            self.fail(link, error.message)
+            await self._report_failure(link, error.message)
             raise
         self._report("credential.connect", link.server, link.user.principal, {"issuer": credentials.issuer})
         logger.info("user_connected", extra={"server": link.server, "tenant": link.user.tenant})
@@ -200,10 +225,9 @@ class UpstreamLogins:
                 front.broadcaster.publish(note)
         await self._read_lists(link.server)
 
-    def fail(self, link: LoginLink, reason: str) -> None:
+    async def _report_failure(self, link: LoginLink, reason: str) -> None:
         """End the calls that wait for this login."""
-        use = self._use(link)
-        use.failure, use.is_done = reason, True
+        await self._claim(link, _FAILED, reason)
         logger.warning("user_not_connected", extra={"server": link.server, "reason": reason})
         logins = self.find(link.server)
         if logins is not None:
@@ -214,8 +238,9 @@ class UpstreamLogins:
 
         Raises: AuthorizationFailed.
         """
-        connected = await self._logins(link).wait_connected(link.user, timeout_s, lambda: bool(self._use(link).failure))
-        if not connected and (failure := self._use(link).failure):
+        logins = self._logins(link)
+        connected = await logins.wait_connected(link.user, timeout_s, lambda: self._is_claimed(link, _FAILED))
+        if not connected and (failure := await self._find_claim(link, _FAILED)):
             raise AuthorizationFailed(failure)
         if connected:
             await self._read_lists(link.server)
@@ -226,6 +251,40 @@ class UpstreamLogins:
         upstream = self._hub.upstreams.get(server)
         if upstream is not None and upstream.state.phase != "ready":
             await upstream.refresh()
+
+    # -- removed tenants -------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Look for logins of removed tenants while the block runs."""
+        task = asyncio.create_task(self._watch_tenants(), name="upstream logins")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _watch_tenants(self) -> None:
+        while True:
+            try:
+                await self.retire_removed_tenants()
+            except HubbubError as error:
+                logger.warning("upstream_logins_not_checked", extra={"reason": error.message})
+            await asyncio.sleep(limits.TENANT_CHECK_S)
+
+    async def retire_removed_tenants(self) -> None:
+        """Stop reading lists with logins of tenants that are not in the settings, and let the store delete these.
+
+        They are not deleted at once, because another process may have read the settings earlier than this one.
+
+        Raises: StoreFailed.
+        """
+        tenants = self._hub.main_front.tenants
+        for logins in filter(None, map(self.find, self.servers() if tenants is not None else ())):
+            for user in await logins.users():
+                if tenants is not None and user.tenant and user.tenant not in tenants:
+                    logins.definitions.exclude(user.key)
+                    await logins.mark_refused(user.key)
 
     # -- logging out -----------------------------------------------------------------------
 
@@ -279,14 +338,18 @@ class UpstreamLogins:
             raise LinkRefused(f"The server {link.server} does not need a login any more")
         return found
 
-    def _use(self, link: LoginLink) -> _LinkUse:
-        now = self._clock()
-        while self._uses:
-            oldest = next(iter(self._uses))
-            if len(self._uses) < limits.MAX_USED_LOGIN_LINKS and self._uses[oldest].expires_at > now:
-                break
-            del self._uses[oldest]
-        return self._uses.setdefault(link.id, _LinkUse(now + 2 * limits.LOGIN_S))
+    async def _claim(self, link: LoginLink, kind: str, value: str) -> str:
+        """Return the first claim of this kind on a link."""
+        claims = self._logins(link).claims or self._claims
+        # Longer than both halves of a login: the link, and the redirect of a login that began at its end.
+        return await claims.claim(f"{kind} {link.id}", value, self._clock() + 2 * limits.LOGIN_S)
+
+    async def _find_claim(self, link: LoginLink, kind: str) -> str | None:
+        claims = self._logins(link).claims or self._claims
+        return await claims.find_claim(f"{kind} {link.id}")
+
+    async def _is_claimed(self, link: LoginLink, kind: str) -> bool:
+        return await self._find_claim(link, kind) is not None
 
     def _report(self, event: str, server: str, principal: Principal, facts: Mapping[str, str]) -> None:
         upstream = self._hub.upstreams.get(server)

@@ -14,6 +14,7 @@ import msgspec
 
 from hubbub import bounds
 from hubbub.oauth.front_door import limits
+from hubbub.oauth.front_door.key_logins import KeyLogins, LoginStatus
 from hubbub.oauth.front_door.records import Grant
 from hubbub.oauth.front_door.signing_keys import SigningKeys
 from hubbub.protocol.calls import Principal
@@ -42,7 +43,7 @@ class _Claims(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scope: str = ""
     tenant: str = ""
     key: str = ""
-    """The principal of the API key that the person logged in with."""
+    """The id and version of the API key that the person logged in with."""
     cnf: _Confirmation | None = None
 
 
@@ -82,30 +83,28 @@ class LocalTokenVerifier:
         *,
         identity: TenantIdentity | None,
         match_audience: MatchAudience,
-        is_key_valid: Callable[[str], bool],
-        key_generation: Callable[[], int],
+        key_logins: KeyLogins,
         clock: Callable[[], float],
     ) -> None:
-        """`match_audience` decides at which paths an audience is valid; `is_key_valid` is asked about API keys."""
+        """`match_audience` decides at which paths an audience is valid."""
         self.issuer = issuer
         self._keys = keys
         self._identity = identity
         self._match_audience = match_audience
-        self._is_key_valid = is_key_valid
-        self._key_generation = key_generation
+        self._key_logins = key_logins
         self._clock = clock
         self._ended: set[str] = set()
         self._ended_here: dict[str, float] = {}
         """The grants that ended in this process, and when their last access token has expired."""
         self._ended_generation = 0
-        self._grants: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        """The grant and the API key of principals that were verified, with tenants."""
+        self._grants: OrderedDict[str, _Claims] = OrderedDict()
+        """The claims of principals that were verified, with tenants."""
 
     @property
     def generation(self) -> int:
         """Grows whenever tokens that were verified before must be verified again."""
         tenants = 0 if self._identity is None else self._identity.tenants.generation
-        return self._keys.generation + self._ended_generation + self._key_generation() + tenants
+        return self._keys.generation + self._ended_generation + self._key_logins.generation + tenants
 
     def set_ended(self, grant_ids: Iterable[str]) -> None:
         """Set the grants that have ended, as the store had them when it was read."""
@@ -134,11 +133,13 @@ class LocalTokenVerifier:
             raise InvalidJwt("expired")
         if claims.sid in self._ended:
             raise InvalidJwt("its grant has ended")
-        if claims.key and not self._is_key_valid(claims.key):
+        login = self._check_login(claims)
+        if login is None:
             raise InvalidJwt("the API key that its user logged in with is no longer valid")
         paths = self._match_audience(frozenset((claims.aud,)))
-        principal = self._make_principal(claims)
-        usable_until = min(claims.exp, self._clock() + bounds.VERIFIED_TOKEN_TTL_S)
+        principal = self._make_principal(claims, login)
+        # A key that expires does not change the generation.
+        usable_until = min(claims.exp, login.ends_at, self._clock() + bounds.VERIFIED_TOKEN_TTL_S)
         return VerifiedToken(principal, usable_until, paths, None if claims.cnf is None else claims.cnf.jkt)
 
     async def find_grant_id(self, token: bytes) -> str:
@@ -161,8 +162,15 @@ class LocalTokenVerifier:
             raise InvalidJwt("wrong issuer")
         return claims
 
-    def _make_principal(self, claims: _Claims) -> Principal:
+    def _check_login(self, claims: _Claims) -> LoginStatus | None:
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        return self._key_logins.check(claims.key, claims.tenant, claims.sub)
+
+    def _make_principal(self, claims: _Claims, login: LoginStatus) -> Principal:
         scopes = frozenset(claims.scope.split())
+        if login.scopes is not None:
+            # The key may have lost scopes since the consent.
+            scopes &= login.scopes
         if self._identity is None:
             if claims.tenant:
                 raise InvalidJwt("it belongs to a tenant, and there are none")
@@ -177,7 +185,7 @@ class LocalTokenVerifier:
             scopes=scopes,
             credential=("oauth", claims.sid),
         )
-        self._grants[principal.name] = claims.sid, claims.key
+        self._grants[principal.name] = claims
         self._grants.move_to_end(principal.name)
         if len(self._grants) > bounds.VERIFIED_TOKENS:
             self._grants.popitem(last=False)
@@ -186,4 +194,4 @@ class LocalTokenVerifier:
     def is_revoked(self, principal: str) -> bool:
         """Whether the grant of this principal has ended; without tenants, grants of one user share a principal."""
         known = self._grants.get(principal)
-        return known is not None and (known[0] in self._ended or bool(known[1] and not self._is_key_valid(known[1])))
+        return known is not None and (known.sid in self._ended or self._check_login(known) is None)

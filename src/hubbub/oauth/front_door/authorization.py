@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
-from hubbub.oauth.errors import OAuthError, ServerUnavailable
-from hubbub.oauth.front_door import limits, pages
+from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
+from hubbub.oauth.front_door import limits, messages, pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.key_logins import KeyLogins
 from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
-from hubbub.oauth.front_door.page_error import PageError
 from hubbub.oauth.front_door.provider import AccountRefused, Provider
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
 from hubbub.oauth.front_door.web import (
     BadParameters,
     BrowserCookie,
+    PageError,
     Parameters,
     add_parameters,
     first,
@@ -39,7 +40,6 @@ from hubbub.oauth.front_door.web import (
     respond_page,
 )
 from hubbub.ports import HttpExchange, Sealer
-from hubbub.protocol.calls import Principal
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE, is_scope
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
@@ -50,17 +50,10 @@ if TYPE_CHECKING:
 
 LOGIN_PATH: Final = "/oauth/login"
 CONSENT_PATH: Final = "/oauth/consent"
-_REPORT: Final = "Report this to the developer of the app."
 CALLBACK_PATH: Final = "/oauth/callback"
 _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
-_EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
-_REVOKED: Final = "Your access was revoked after this login began. Go back to the app and log in again."
-_PROVIDER_FAILED: Final = (
-    "The identity provider did not log you in. Try again in a few minutes; otherwise tell the operator of this server."
-)
-_UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this server for a new one."
 
 S = TypeVar("S")
 logger = logging.getLogger("hubbub.oauth")
@@ -78,7 +71,7 @@ class AuthorizationFlow:
         sealer: Sealer,
         provider: Provider | None,
         provider_logins: ProviderLogins | None,
-        identify_key: Callable[[bytes], Principal | None] | None,
+        key_logins: KeyLogins,
         has_tenants: bool,
         clock: Callable[[], float],
     ) -> None:
@@ -88,7 +81,7 @@ class AuthorizationFlow:
         self._sealer = sealer
         self._provider = provider
         self._provider_logins = provider_logins
-        self._identify_key = identify_key
+        self._key_logins = key_logins
         self._has_tenants = has_tenants
         self._clock = clock
         self._browser = BrowserCookie(config.issuer)
@@ -125,7 +118,7 @@ class AuthorizationFlow:
             url = self._error_url(redirect_uri, first(parameters, "state"), error.error, str(error))
             if not is_local_redirect(redirect_uri):
                 # Anyone can register a client, so this would be an open redirector: RFC 9700 §4.11.
-                problem = f"The app {client.name} sent an invalid request: {str(error).rstrip('.')}. {_REPORT}"
+                problem = f"The app {client.name} sent an invalid request: {str(error).rstrip('.')}. {messages.REPORT}"
                 raise PageError(problem, return_url=url) from None
             await redirect(exchange, url)
             return
@@ -136,13 +129,17 @@ class AuthorizationFlow:
             client = await self._clients.find(client_id, exchange.client)
         except StoreFailed:
             raise
-        except ServerUnavailable as error:
-            logger.info("oauth_client_unknown", extra={"reason": error.message})
-            problem = f"This server cannot identify the app at the moment: {error.message}. Try again later."
-            raise PageError(problem, status=503) from None
-        except OAuthError as error:
+        except MetadataError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
             raise PageError(f"This server could not identify the app: {error.message}.") from None
+        except OAuthError as error:
+            # The page does not say why: it would tell which names and addresses exist in the network of this server.
+            logger.info("oauth_client_unknown", extra={"reason": error.message})
+            raise PageError(
+                "This server could not identify the app: its document (client_id) cannot be fetched at the moment. Try "
+                "again later.",
+                status=503,
+            ) from None
         if client is None:
             raise PageError(
                 "This server does not know the app (client_id): it has not registered, or its registration has "
@@ -191,6 +188,9 @@ class AuthorizationFlow:
         try:
             user = self._open(exchange, _PERSON, sealed, PersonState).user
         except PageError:
+            return None
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        if self._key_logins.check_user(user) is None:
             return None
         return None if await self._database().read(lambda c: store.is_revoked(c, user)) else user
 
@@ -248,32 +248,24 @@ class AuthorizationFlow:
 
     async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest | None, error: str) -> None:
         if error == "access_denied" and request is not None:
-            await self._respond_to_client(
-                exchange,
-                request.redirect_uri,
-                request.state,
-                error,
-                "The login at the identity provider was cancelled.",
-            )
+            await self._respond_to_client(exchange, request.redirect_uri, request.state, error, messages.CANCELLED)
             return
         logger.warning("oauth_login_failed", extra={"error": error[:80]})
-        raise PageError(_PROVIDER_FAILED, status=502)
+        raise PageError(messages.PROVIDER_FAILED, status=502)
 
     async def _report_provider_failure(
         self, exchange: HttpExchange, request: ClientRequest | None, error: OAuthError
     ) -> None:
         """Tell a client on this computer, which waits; otherwise show a page, because anyone can register a client."""
         logger.warning("oauth_provider_failed", extra={"reason": error.message})
-        if isinstance(error, AccountRefused):
-            raise PageError(f"{error.message}.", title="The login did not succeed", status=502) from None
-        url = ""
-        if request is not None:
+        is_account, url, text = isinstance(error, AccountRefused), "", messages.PROVIDER_FAILED
+        if request is not None and not is_account:
             code = "temporarily_unavailable" if isinstance(error, ServerUnavailable) else "server_error"
-            url = self._error_url(request.redirect_uri, request.state, code, _PROVIDER_FAILED)
+            url = self._error_url(request.redirect_uri, request.state, code, text)
             if is_local_redirect(request.redirect_uri):
-                await redirect(exchange, url)
-                return
-        raise PageError(_PROVIDER_FAILED, title="The login did not succeed", status=502, return_url=url)
+                return await redirect(exchange, url)
+        text = f"{error.message}." if is_account else text
+        raise PageError(text, title="The login did not succeed", status=502, return_url=url)
 
     async def login(self, exchange: HttpExchange) -> None:
         """Serve the page that asks for an API key, and its form."""
@@ -290,7 +282,7 @@ class AuthorizationFlow:
         headers: HeaderList = ()
         if exchange.method == "POST":
             wait_s = self._wrong_keys.wait_s(exchange.client)
-            user = None if wait_s else self._find_user(first(parameters, "key").strip())
+            user = None if wait_s else self._key_logins.find_user(first(parameters, "key").strip())
             if user is not None:
                 await self._continue_login(exchange, login, user)
                 return
@@ -300,7 +292,7 @@ class AuthorizationFlow:
             else:
                 self._wrong_keys.add(exchange.client)
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
-                problem, status = _UNKNOWN_KEY, 403
+                problem, status = messages.UNKNOWN_KEY, 403
         request = login.request
         client_name = ""
         if request is not None:
@@ -316,13 +308,6 @@ class AuthorizationFlow:
         target = "" if request is None else request.redirect_uri
         await respond_page(exchange, page, status=status, form_target=target, headers=headers)
 
-    def _find_user(self, key: str) -> User | None:
-        principal = None if self._identify_key is None else self._identify_key(key.encode("utf-8", "replace"))
-        if principal is None:
-            return None
-        name = principal.user if self._has_tenants else principal.name
-        return User(name=name, tenant=principal.tenant, scopes=principal.scopes, key=principal.name)
-
     # -- the consent -----------------------------------------------------------------
 
     async def _ask_for_consent(self, exchange: HttpExchange, request: ClientRequest, user: User) -> None:
@@ -331,12 +316,14 @@ class AuthorizationFlow:
 
         client = await self._find_client(request.client_id, exchange)
         scopes = self._choose_scopes(request, user)
-        state = ConsentState(request, hash_browser_cookie(self._browser.read(exchange)), user, scopes)
+        state = ConsentState(
+            request, hash_browser_cookie(self._browser.read(exchange)), user, scopes, secrets.token_urlsafe(16)
+        )
         authorization, target = self._authorization(state, client), redirect_target(request.redirect_uri)
         if not request.requires_consent and client.may_skip_consent(request.redirect_uri):
             now = self._clock()
             if await self._database().read(lambda c: store.has_consent(c, authorization, target, now)):
-                await self._issue_code(exchange, state, client, is_new=False)
+                await self._issue_code(exchange, state, client, answers_page=False)
                 return
         sealed = self._sealer.seal(_CONSENT, msgspec.to_builtins(state), lifetime_s=limits.LOGIN_S)
         await redirect(exchange, add_parameters(self._config.url(CONSENT_PATH), {"state": sealed}))
@@ -368,7 +355,7 @@ class AuthorizationFlow:
         request = state.request
         client = await self._find_client(request.client_id, exchange)
         if await self._database().read(lambda c: store.is_revoked(c, state.user, client.client_id)):
-            raise PageError(_REVOKED)
+            raise PageError(messages.REVOKED)
         view = pages.ConsentView(
             server_name=self._config.server_name,
             client_name=client.name,
@@ -391,6 +378,8 @@ class AuthorizationFlow:
         await self._serve(exchange, self._decide)
 
     async def _decide(self, exchange: HttpExchange) -> None:
+        from hubbub.oauth.front_door import store
+
         try:
             form = await read_form(exchange)
         except BadParameters as error:
@@ -398,15 +387,23 @@ class AuthorizationFlow:
         state = self._open(exchange, _CONSENT, first(form, "state"), ConsentState)
         request = state.request
         if first(form, "decision") != "allow":
+            now = self._clock()
+            if not await self._database().write(lambda c: store.answer_consent(c, state.id, "", now)):
+                raise PageError(messages.ANSWERED)
             description = "The user denied the request."
             await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
             return
-        await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), is_new=True)
+        await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), answers_page=True)
 
-    async def _issue_code(self, exchange: HttpExchange, state: ConsentState, client: Client, *, is_new: bool) -> None:
+    async def _issue_code(
+        self, exchange: HttpExchange, state: ConsentState, client: Client, *, answers_page: bool
+    ) -> None:
         from hubbub.oauth.front_door import store
 
         request, now = state.request, self._clock()
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        if self._key_logins.check_user(state.user) is None:
+            raise PageError(messages.REVOKED)
         authorization = self._authorization(state, client)
         code = AuthorizationCode(
             authorization=authorization,
@@ -415,13 +412,16 @@ class AuthorizationFlow:
             dpop_jkt=request.dpop_jkt,
         )
         text = secrets.token_urlsafe(32)
+        code_hash = hash_secret(text).hex()
 
         def save(connection: Any) -> None:
             if store.is_revoked(connection, state.user, client.client_id):
-                raise PageError(_REVOKED)
-            if is_new:
+                raise PageError(messages.REVOKED)
+            if answers_page:
+                if not store.answer_consent(connection, state.id, code_hash, now):
+                    raise PageError(messages.ANSWERED)
                 store.save_consent(connection, authorization, redirect_target(request.redirect_uri), now)
-            store.save_code(connection, hash_secret(text).hex(), code, now)
+            store.save_code(connection, code_hash, code, now)
 
         await self._database().write(save)
         logger.info(
@@ -430,7 +430,7 @@ class AuthorizationFlow:
                 "client": client.client_id,
                 "user": state.user.name,
                 "tenant": state.user.tenant,
-                "is_new_consent": is_new,
+                "is_new_consent": answers_page,
             },
         )
         answer = {"code": text, **({} if request.state is None else {"state": request.state})}
@@ -459,10 +459,10 @@ class AuthorizationFlow:
         try:
             state: Any = msgspec.convert(self._sealer.open(purpose, sealed), type=kind)
         except (ValueError, msgspec.ValidationError):
-            raise PageError(_EXPIRED) from None
+            raise PageError(messages.EXPIRED) from None
         cookie = self._browser.read(exchange)
         if not cookie or not hmac.compare_digest(hash_browser_cookie(cookie), state.browser):
-            raise PageError(_EXPIRED)
+            raise PageError(messages.EXPIRED)
         opened: S = state
         return opened
 

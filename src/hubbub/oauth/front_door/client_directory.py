@@ -62,7 +62,7 @@ class ClientDirectory:
             secret = await configured.read_secret()
             hashed = None if secret is None else hash_secret(secret.reveal())
             return msgspec.structs.replace(configured.client, secret_hash=hashed)
-        if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS:
+        if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS or not client_id.isprintable():
             return None
         if client_id.startswith("https://"):
             return await self._documents.find(client_id, address)
@@ -109,15 +109,20 @@ class ClientDirectory:
         return registration_response(client, metadata, secret, int(now))
 
     def _save(self, connection: Connection, client: Client, now: float) -> None:
-        from hubbub.oauth.front_door.tables import clients
+        from hubbub.oauth.front_door.tables import clients, codes, grants
         from hubbub.store.sql import add_row, delete, func, select
 
         count = connection.execute(select(func.count()).select_from(clients)).scalar() or 0
         if count >= limits.CLIENTS:
-            unused = select(clients.c.client_id).where(
-                clients.c.used_at == 0, clients.c.created_at <= now - limits.REPLACEABLE_CLIENT_S
-            )
-            oldest = connection.execute(unused.order_by(clients.c.created_at).limit(1)).scalar()
+            latest, columns = now - limits.REPLACEABLE_CLIENT_S, clients.c
+            unused = select(columns.client_id).where(columns.used_at <= latest, columns.created_at <= latest)
+            for table in (grants, codes):
+                has_rows = select(table.c.client_id).where(
+                    table.c.client_id == columns.client_id, table.c.expires_at > now
+                )
+                unused = unused.where(~has_rows.exists())
+            # First those that were never used.
+            oldest = connection.execute(unused.order_by(columns.used_at, columns.created_at).limit(1)).scalar()
             if oldest is None:
                 raise TooManyClients("Too many clients have registered; try again later")
             connection.execute(delete(clients).where(clients.c.client_id == oldest))

@@ -22,6 +22,8 @@ _REFUSED_SCHEMES: Final = frozenset(
      "ws", "wss")
 )  # fmt: skip
 _URI: Final = re.compile(r"[!-~]+")
+_BLANK_LETTERS: Final = frozenset("\u115f\u1160\u3164\uffa0")
+"""Letters that are shown as nothing."""
 
 
 class ClientMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,6 +138,8 @@ def check_redirect_uri(uri: str) -> None:
         problem = "must not have a fragment"
     elif "@" in parts.netloc:
         problem = "must not have a user"
+    elif "%" in parts.netloc:
+        problem = "must not have an encoded host"  # browsers decode it, and go elsewhere than the consent page says
     elif parts.scheme in ("http", "https"):
         if not host or (parts.scheme == "http" and not is_loopback(host)):
             problem = "must use https, or http on a loopback address"
@@ -181,7 +185,8 @@ def is_local_redirect(uri: str) -> bool:
 def display_name(metadata: ClientMetadata, fallback: str) -> str:
     """Return the name of a client for pages: one short line."""
     name = printable(metadata.client_name or "")[: limits.CLIENT_NAME_CHARACTERS]
-    return name or fallback
+    has_letters = any(character.isalnum() and character not in _BLANK_LETTERS for character in name)
+    return name if has_letters else fallback
 
 
 def registration_response(

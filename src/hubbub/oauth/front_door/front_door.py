@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -23,11 +21,13 @@ from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
+from hubbub.oauth.front_door.client_authentication import SecretGuessLimiter, read_client_credentials
 from hubbub.oauth.front_door.client_directory import ClientDirectory, ConfiguredClient, TooManyClients
 from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.grant_events import describe_created, describe_ended
+from hubbub.oauth.front_door.key_logins import KeyLogins
 from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Grant
@@ -49,6 +49,7 @@ from hubbub.oauth.metadata import (
 )
 from hubbub.ports import HttpExchange, Sealer
 from hubbub.protocol.calls import Principal
+from hubbub.security.api_keys import ApiKeys
 from hubbub.security.rates import Rate
 from hubbub.security.tenant_identity import TenantIdentity
 from hubbub.security.verified_tokens import MatchAudience
@@ -64,6 +65,7 @@ REGISTER_PATH: Final = "/oauth/register"
 REVOKE_PATH: Final = "/oauth/revoke"
 JWKS_PATH: Final = "/oauth/jwks"
 _CACHED: Final = ((b"cache-control", b"public, max-age=300"),)
+_BASIC_CHALLENGE: Final = ((b"cache-control", b"no-store"), (b"www-authenticate", b'Basic realm="client"'))
 _HOUR_S: Final = 3600
 _ID_TOKEN_ALGORITHM: Final = "ES256"
 _OK: Final = 200
@@ -84,16 +86,14 @@ class FrontDoor:
         *,
         sealer: Sealer,
         identity: TenantIdentity | None = None,
-        identify_key: Callable[[bytes], Principal | None] | None = None,
-        is_key_valid: Callable[[str], bool] = lambda principal: False,
-        key_generation: Callable[[], int] = lambda: 0,
+        api_keys: ApiKeys | None = None,
         read_secret: ReadSecret = no_secret,
         clients: Iterable[ConfiguredClient] = (),
         match_audience: MatchAudience = lambda audience: None,
         rules: Callable[[], EgressRules] = lambda: NO_RULES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`identify_key` and `is_key_valid` are those of the API keys, with which people log in without a provider."""
+        """`api_keys`: the keys with which people log in, without a provider."""
         try:
             from hubbub.store.sql import read_url
         except ImportError as error:
@@ -105,14 +105,14 @@ class FrontDoor:
         self._url = read_url(config.database)
         self._clock = clock
         self._open_database: Database | None = None
+        self._key_logins = KeyLogins(api_keys, has_tenants=identity is not None)
         self._keys = SigningKeys(self._database, sealer, clock)
         self.tokens = LocalTokenVerifier(
             config.issuer,
             self._keys,
             identity=identity,
             match_audience=match_audience,
-            is_key_valid=is_key_valid,
-            key_generation=key_generation,
+            key_logins=self._key_logins,
             clock=clock,
         )
         """Verifies the access tokens of this server."""
@@ -133,6 +133,7 @@ class FrontDoor:
             self._provider_logins = ProviderLogins(
                 config, provider, database=self._database, sealer=sealer, clock=clock
             )
+        self._secret_guesses = SecretGuessLimiter(clock)
         self._flow = AuthorizationFlow(
             config,
             clients=self._clients,
@@ -140,7 +141,7 @@ class FrontDoor:
             sealer=sealer,
             provider=provider,
             provider_logins=self._provider_logins,
-            identify_key=identify_key,
+            key_logins=self._key_logins,
             has_tenants=identity is not None,
             clock=clock,
         )
@@ -254,11 +255,15 @@ class FrontDoor:
             await database.close()
 
     async def _watch(self) -> None:
-        """Read which grants other processes ended, and delete what has expired."""
+        """Read which grants other processes ended, and delete what has expired or depends on a key that has ended."""
         waited_s = limits.SWEEP_S
+        swept_keys = seen_keys = self._key_logins.generation
         while True:
             try:
-                if waited_s >= limits.SWEEP_S:
+                # A file that is being written by hand may lack keys for a moment, so a change is used one turn later.
+                previous_keys, seen_keys = seen_keys, self._key_logins.generation
+                if waited_s >= limits.SWEEP_S or swept_keys != seen_keys == previous_keys:
+                    swept_keys = seen_keys
                     await self.sweep()
                     waited_s = 0.0
                 await self.refresh_ended()
@@ -278,25 +283,28 @@ class FrontDoor:
         self.tokens.set_ended(await self._database().read(lambda connection: store.ended_grant_ids(connection, now)))
 
     async def sweep(self) -> None:
-        """Delete what has expired.
+        """Delete what has expired, and end the grants of keys that have ended.
 
         Raises: StoreFailed.
         """
         from hubbub.oauth.front_door import store
 
-        now = self._clock()
-        await self._database().write(lambda connection: store.sweep(connection, now))
+        now, _ = self._clock(), self._key_logins.generation
+        check = self._key_logins.check
+        self._end(await self._database().write(lambda c: store.sweep(c, check, now)))
 
     # -- administration --------------------------------------------------------------
 
     async def list_grants(self, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
-        """Return the grants of a tenant or a user; None stands for all.
+        """Return the grants of a tenant or a user that have not ended; None stands for all.
 
         Raises: StoreFailed.
         """
         from hubbub.oauth.front_door import store
 
-        return await self._database().read(lambda connection: store.list_grants(connection, tenant, user))
+        found = await self._database().read(lambda connection: store.list_grants(connection, tenant, user))
+        _ = self._key_logins.generation  # reads the file of keys if it has changed
+        return [grant for grant in found if self._key_logins.check(grant.key, grant.tenant, grant.user) is not None]
 
     async def revoke(self, tenant: str | None = None, user: str | None = None, client_id: str | None = None) -> int:
         """End the grants of a tenant, a user or a client, and ask for consent again; return how many ended.
@@ -392,10 +400,13 @@ class FrontDoor:
         """Serve an endpoint for authenticated clients."""
         try:
             form = await read_form(exchange)
-            headers = _client_headers(exchange)
-            client_id = first(form, "client_id") or _basic_user(headers)
-            client = await self._clients.find(client_id, exchange.client)
-            response = await answer(form, headers, client)
+            credentials = read_client_credentials(exchange, form)
+            client = await self._clients.find(credentials.client_id, exchange.client)
+            wait_s = self._secret_guesses.check(client, credentials.secret, exchange.client)
+            if wait_s:
+                await _respond_later(exchange, "Too many wrong client secrets", wait_s)
+                return
+            response = await answer(form, credentials.headers, client)
             self._end(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
             fields = tuple(field for field in fields if field[0] != b"content-type")
@@ -409,7 +420,8 @@ class FrontDoor:
         except ServerUnavailable as error:
             await _respond_later(exchange, error.message, error.retry_after_s, 503)
         except OAuthError as error:
-            await respond_error(exchange, "invalid_client", error.message, 401)
+            body = {"error": "invalid_client", "error_description": error.message}
+            await respond_json(exchange, 401, body, _BASIC_CHALLENGE)
         except HubbubError as error:
             await self._respond_to_failure(exchange, error)
 
@@ -428,7 +440,7 @@ class FrontDoor:
         from hubbub.oauth.front_door.grants import TokenContext
 
         kid, key = await self._keys.current()
-        now = self._clock()
+        now, _ = self._clock(), self._key_logins.generation
 
         def sign(grant: Grant, scopes: tuple[str, ...]) -> str:
             if signed is not None:
@@ -442,6 +454,7 @@ class FrontDoor:
             connection=connection,
             find_client=find,
             sign=sign,
+            check_login=self._key_logins.check_user,
             lifetime_s=limits.ACCESS_TOKEN_S,
             now=now,
             jkt=jkt,
@@ -467,20 +480,3 @@ async def _serve_document(document: bytes, exchange: HttpExchange) -> None:
 async def _respond_later(exchange: HttpExchange, reason: str, wait_s: int, status: int = 429) -> None:
     body = {"error": "temporarily_unavailable", "error_description": f"{reason}; try again in {wait_s} s"}
     await respond_json(exchange, status, body, ((b"cache-control", b"no-store"), (b"retry-after", b"%d" % wait_s)))
-
-
-def _client_headers(exchange: HttpExchange) -> dict[str, str]:
-    """Return the headers by which a client authenticates."""
-    value = exchange.headers.get(b"authorization")
-    return {} if value is None else {"Authorization": value}
-
-
-def _basic_user(headers: Mapping[str, str]) -> str:
-    """Return the client id of HTTP Basic authentication; empty if there is none."""
-    kind, _, value = headers.get("Authorization", "").partition(" ")
-    if kind.lower() != "basic":
-        return ""
-    try:
-        return unquote_plus(base64.b64decode(value.strip(), validate=True).decode().partition(":")[0])
-    except (binascii.Error, ValueError):
-        return ""

@@ -27,14 +27,18 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from hubbub.errors import HubbubError
 from hubbub.oauth.front_door import store
 from hubbub.oauth.front_door.clients import AUTH_METHODS, Client, hash_secret
-from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken
+from hubbub.oauth.front_door.key_logins import LoginStatus
+from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken, User
 from hubbub.store.sql import Connection
 
 _NOMINAL_URL: Final = "https://hub.invalid/oauth"
 """authlib requires an https URL, and uses it for nothing else; TLS is checked elsewhere."""
 
+_KEY_ENDED: Final = "The API key that the person logged in with was revoked, rotated or has expired; log in again."
+
 SignToken = Callable[[Grant, tuple[str, ...]], str]
 FindClient = Callable[[str], Client | None]
+CheckLogin = Callable[[User], LoginStatus | None]
 
 
 class RequestRefused(HubbubError):
@@ -64,6 +68,8 @@ class TokenContext(msgspec.Struct, frozen=True, kw_only=True):
     connection: Connection
     find_client: FindClient
     sign: SignToken
+    check_login: CheckLogin
+    """Whether the API key that a person logged in with is still valid."""
     lifetime_s: float
     now: float
     jkt: str = ""
@@ -211,9 +217,12 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         _check_resource(self.request, code.authorization)
         if code.dpop_jkt and code.dpop_jkt != context.jkt:
             raise InvalidGrantError("The code is bound to another DPoP key.")
+        login = context.check_login(code.authorization.user)
+        if login is None:
+            raise InvalidGrantError(_KEY_ENDED)
         grant, token, ended = store.add_grant(context.connection, code, context.jkt, context.now)
         self.server.ended_grant_ids += ended
-        response = self.server.make_response(grant, code.authorization.scopes, token)
+        response = self.server.make_response(grant, _select_scopes(code.authorization, login), token)
         return 200, response, self.TOKEN_RESPONSE_HEADER
 
 
@@ -239,9 +248,14 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         _check_resource(self.request, grant.authorization)
         if grant.jkt != context.jkt:
             raise InvalidGrantError("The refresh token is bound to a DPoP key; send a proof of that key.")
-        requested = (self.request.payload.scope or "").split()
-        scopes = tuple(scope for scope in grant.authorization.scopes if not requested or scope in requested)
         assert self._token is not None
+        login = context.check_login(grant.authorization.user)
+        if login is None:
+            self.server.ended_grant_ids += store.end_grants(context.connection, [grant.grant_id], context.now)
+            raise InvalidGrantError(_KEY_ENDED)
+        requested = (self.request.payload.scope or "").split()
+        permitted = _select_scopes(grant.authorization, login)
+        scopes = tuple(scope for scope in permitted if not requested or scope in requested)
         next_token = store.rotate_token(context.connection, grant, self._token, context.now)
         if next_token is None:
             self.server.ended_grant_ids.append(grant.grant_id)
@@ -267,6 +281,11 @@ class _Revocation(RevocationEndpoint):  # type: ignore[misc]
     def revoke_token(self, token: Grant, request: _Request) -> None:
         context = self.server.context
         self.server.ended_grant_ids += store.end_grants(context.connection, [token.grant_id], context.now)
+
+
+def _select_scopes(authorization: Authorization, login: LoginStatus) -> tuple[str, ...]:
+    """Return the scopes of the consent that the person may still grant."""
+    return tuple(scope for scope in authorization.scopes if login.scopes is None or scope in login.scopes)
 
 
 def _check_resource(request: _Request, authorization: Authorization) -> None:

@@ -26,7 +26,7 @@ UNUSED_CLIENT_S: Final = 86_400.0
 IDLE_CLIENT_S: Final = 210 * 86_400.0
 """A registered client is forgotten this long after its last token request."""
 REPLACEABLE_CLIENT_S: Final = LOGIN_S
-"""When there are too many, the oldest registration that is unused after this time is replaced."""
+"""When there are too many, the oldest registration that has no grant and was not used for this time is replaced."""
 SIGNING_KEY_S: Final = 30 * 86_400.0
 """How long one key signs access tokens."""
 
@@ -35,6 +35,8 @@ CLIENTS: Final = 10_000
 CODES_PER_USER: Final = 20
 GRANTS_PER_USER: Final = 100
 """Of one user; the one used longest ago ends when there are more."""
+CLIENTS_PER_USER: Final = 50
+"""Registered clients with grants of one user; the grants of the one used longest ago end when there are more."""
 PROVIDER_LOGINS_PER_USER: Final = GRANTS_PER_USER + 20
 """Logins at the provider of one user, those included in which the person has not consented yet."""
 CONSENTS_PER_USER: Final = 200
@@ -48,6 +50,8 @@ ALL_REGISTRATIONS_PER_HOUR: Final = 3000
 """New registrations from all network addresses. A quarter of an hour of these is far below `CLIENTS`."""
 WRONG_KEYS_PER_MINUTE: Final = 10
 """Wrong API keys from one network address, after which the login page accepts no key from it for a while."""
+WRONG_SECRETS_PER_MINUTE: Final = 10
+"""Wrong secrets of clients in the settings from one network address, after which it must wait."""
 LIMITED_ADDRESSES: Final = 10_000
 """Network addresses whose attempts are counted."""
 
@@ -80,6 +84,8 @@ CLIENT_DOCUMENTS_PER_MINUTE: Final = 30
 
 REVOCATION_CHECK_S: Final = 5.0
 """How often a process reads from the store which grants other processes ended."""
+KEY_FILE_MARGIN_S: Final = 10.0
+"""A grant of an unknown key is ended after this time; other processes may know the key before this one."""
 SWEEP_S: Final = 300.0
 """How often expired rows are deleted."""
 PROVIDER_METADATA_TTL_S: Final = 3600.0

@@ -47,3 +47,5 @@ class ConsentState(msgspec.Struct, frozen=True, array_like=True):
     browser: str
     user: User
     scopes: tuple[str, ...]
+    id: str
+    """Identifies this consent page, which can be answered once."""

@@ -45,7 +45,7 @@ from hubbub.security.api_keys import PRINCIPAL_PREFIX
 from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, verify_with_keys
 from hubbub.security.jwks import FetchedKeys, KeysUnavailable
 from hubbub.security.tenant_identity import TenantIdentity, is_user_name
-from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes
+from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes, read_time
 from hubbub.settings.secret import Secret
 
 _OFFLINE_ACCESS: Final = "offline_access"
@@ -334,15 +334,11 @@ class Provider:
         if authorized_party != self._config.client_id and (authorized_party is not None or len(audiences) > 1):
             raise InvalidJwt("it was issued to another client")
         now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
-        expires_at, issued_at = claims.get("exp"), claims.get("iat", now)
-        if not isinstance(expires_at, int | float) or expires_at + leeway <= now:
+        if read_time(claims, "exp") + leeway <= now:
             raise InvalidJwt("expired")
-        if not isinstance(issued_at, int | float) or issued_at - leeway > now:
+        if read_time(claims, "iat", now) - leeway > now:
             raise InvalidJwt("not valid yet; compare the clocks of both servers")
-        claimed_nonce = claims.get("nonce")
-        if nonce is not None and not (
-            isinstance(claimed_nonce, str) and hmac.compare_digest(claimed_nonce.encode(), nonce.encode())
-        ):
+        if nonce is not None and not _is_same_text(claims.get("nonce"), nonce):
             raise InvalidJwt("it belongs to another login")
         if not isinstance(claims.get("sub"), str) or not claims["sub"]:
             raise InvalidJwt("it has no subject")
@@ -386,3 +382,7 @@ class Provider:
         if mapping.user == "email" and known.get("email_verified", True) is not True:
             raise InvalidClaim("the claim 'email' is not verified")
         return User(name=name, scopes=scopes)
+
+
+def _is_same_text(value: Any, expected: str) -> bool:
+    return isinstance(value, str) and hmac.compare_digest(value.encode("utf-8", "replace"), expected.encode())

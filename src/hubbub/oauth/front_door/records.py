@@ -18,7 +18,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     scopes: frozenset[str] = frozenset()
     """The scopes that the person may grant."""
     key: str = ""
-    """The principal of the API key that was used to log in, which must stay valid."""
+    """The id and version of the API key that was used to log in, which must stay valid."""
     provider_login: str = ""
     """The login at the identity provider, if it can be checked there again."""
     logged_in_at: float = 0.0

@@ -7,7 +7,7 @@ row, in which each refresh replaces the hash of the token; a token of the grant 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken, User
 from hubbub.oauth.front_door.tables import (
+    answered_consents,
     clients,
     codes,
     consents,
@@ -39,6 +40,11 @@ _SAVE_CONSENT: Final = (
     "expires_at = excluded.expires_at"
 )
 
+_ANSWER_CONSENT: Final = (
+    "INSERT INTO oauth_answered_consents (id, code_hash, expires_at) VALUES (:id, :code_hash, :expires_at) "
+    "ON CONFLICT (id) DO NOTHING RETURNING id"
+)
+
 
 class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A grant for lists."""
@@ -50,6 +56,8 @@ class GrantInfo(msgspec.Struct, frozen=True, kw_only=True):
     client_name: str
     scopes: tuple[str, ...]
     resource: str
+    key: str
+    """The id and version of the API key that the person logged in with; empty if it was at a provider."""
     created_at: int
     used_at: int
     expires_at: int
@@ -102,6 +110,7 @@ def add_grant(
     user = authorization.user
     belongs_to_user = and_(grants.c.tenant == user.tenant, grants.c.user_name == user.name)
     ended = _end_oldest_grants(connection, belongs_to_user, now)
+    ended += _end_oldest_clients(connection, belongs_to_user, authorization.client_id, now)
     token = RefreshToken.new()
     grant = Grant(grant_id=secrets.token_urlsafe(16), authorization=authorization, jkt=jkt)
     row = {
@@ -113,6 +122,7 @@ def add_grant(
         "client_name": authorization.client_name,
         "tenant": user.tenant,
         "user_name": user.name,
+        "key_reference": user.key,
         "content": _encode(grant).decode(),
         "created_at": int(now),
         "used_at": int(now),
@@ -218,6 +228,7 @@ def _grant_info(row: Row[Any]) -> GrantInfo:
         client_name=row.client_name,
         scopes=grant.authorization.scopes,
         resource=grant.authorization.resource,
+        key=grant.authorization.user.key,
         created_at=row.created_at,
         used_at=row.used_at,
         expires_at=row.expires_at,
@@ -228,6 +239,23 @@ def _end_oldest_grants(connection: Connection, belongs_to_user: Any, now: float)
     newest_first = select(grants.c.grant_id).where(belongs_to_user).order_by(grants.c.used_at.desc(), grants.c.grant_id)
     surplus = connection.execute(newest_first.offset(limits.GRANTS_PER_USER - 1).limit(limits.GRANTS_PER_USER))
     return end_grants(connection, [row.grant_id for row in surplus], now)
+
+
+def _end_oldest_clients(connection: Connection, belongs_to_user: Any, client_id: str, now: float) -> list[str]:
+    """End the grants of a user's least recently used clients, because clients with grants are not replaced."""
+    columns = grants.c
+    is_registered = select(clients.c.client_id).where(clients.c.client_id == columns.client_id).exists()
+    if connection.execute(select(clients.c.client_id).where(clients.c.client_id == client_id)).first() is None:
+        return []
+    newest_first = (
+        select(columns.client_id)
+        .where(belongs_to_user, columns.client_id != client_id, is_registered)
+        .group_by(columns.client_id)
+        .order_by(func.max(columns.used_at).desc(), columns.client_id)
+    )
+    surplus = [row.client_id for row in connection.execute(newest_first.offset(limits.CLIENTS_PER_USER - 1))]
+    found = connection.execute(select(columns.grant_id).where(belongs_to_user, columns.client_id.in_(surplus)))
+    return end_grants(connection, [row.grant_id for row in found], now)
 
 
 # -- consents ------------------------------------------------------------------
@@ -262,6 +290,24 @@ def save_consent(connection: Connection, authorization: Authorization, target: s
         "expires_at": int(now + limits.CONSENT_S),
     }
     connection.execute(text(_SAVE_CONSENT), row)
+
+
+def answer_consent(connection: Connection, page_id: str, code_hash: str, now: float) -> bool:
+    """Note the answer to a consent page; False if it was answered before. `code_hash`: empty if the person denied.
+
+    A double click sends an answer twice, and the browser follows the second response only. So a second code replaces
+    the first one, unless that was redeemed.
+    """
+    row = {"id": page_id, "code_hash": code_hash, "expires_at": int(now + limits.LOGIN_S + _ENDED_MARGIN_S)}
+    if connection.execute(text(_ANSWER_CONSENT), row).first() is not None:
+        return True
+    columns = answered_consents.c
+    earlier = connection.execute(select(columns.code_hash).where(columns.id == page_id)).scalar()
+    unused = delete(codes).where(codes.c.code_hash == earlier, codes.c.expires_at > now)
+    if not code_hash or connection.execute(unused.returning(codes.c.code_hash)).first() is None:
+        return False
+    connection.execute(update(answered_consents).where(columns.id == page_id).values(code_hash=code_hash))
+    return True
 
 
 def _same_consent(authorization: Authorization, target: str) -> Any:
@@ -323,10 +369,22 @@ def _select_rows(statement: Any, table: Any, tenant: str | None, user: str | Non
 # -- bounds --------------------------------------------------------------------
 
 
-def sweep(connection: Connection, now: float) -> None:
-    """Delete what has expired."""
-    for table in (codes, grants, ended_grants, revocations, consents, clients, provider_logins):
+def sweep(connection: Connection, check_login: Callable[[str, str, str], object], now: float) -> list[str]:
+    """Delete what has expired, and end the grants of keys that have ended; return these.
+
+    `check_login` gets the key, tenant and user of a grant, and returns None if the key has ended.
+    """
+    for table in (codes, grants, ended_grants, revocations, consents, answered_consents, clients, provider_logins):
         connection.execute(delete(table).where(table.c.expires_at <= now))
+    columns = (grants.c.key_reference, grants.c.tenant, grants.c.user_name)
+    # Another process may have read a new key from the file before this one.
+    is_older = grants.c.created_at <= now - limits.KEY_FILE_MARGIN_S
+    ended = []
+    for key, tenant, user in connection.execute(select(*columns).where(is_older).distinct()).all():
+        if check_login(key, tenant, user) is None:
+            same = (grants.c.key_reference == key, grants.c.tenant == tenant, grants.c.user_name == user)
+            ended += [row.grant_id for row in connection.execute(select(grants.c.grant_id).where(is_older, *same))]
+    return end_grants(connection, ended, now)
 
 
 def _renew_client(connection: Connection, client_id: str, now: float) -> None:

@@ -25,7 +25,14 @@ from hubbub.security.gate import KnownCaller, RevocationSource
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.jwt import refuse_unavailable
-from hubbub.security.verified_tokens import TokenRefused, TokenVerifier, VerifiedToken, VerifiedTokens, token_digest
+from hubbub.security.verified_tokens import (
+    OpaqueTokenVerifier,
+    TokenRefused,
+    TokenVerifier,
+    VerifiedToken,
+    VerifiedTokens,
+    token_digest,
+)
 from hubbub.settings.oauth import OAuthSettings
 
 _BEARER: Final = "Bearer"
@@ -53,7 +60,7 @@ class AccessTokens:
         settings: OAuthSettings,
         resource: ProtectedResource,
         issuers: Mapping[str, TokenVerifier],
-        opaque: Sequence[TokenVerifier] = (),
+        opaque: Sequence[OpaqueTokenVerifier] = (),
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -73,7 +80,7 @@ class AccessTokens:
         credential = self._read_credential(headers)
         if credential is None:
             return None
-        verified = await self._find_or_verify(credential, target.path)
+        verified = await self._find_or_verify(credential, target)
         if isinstance(verified, Refusal):
             return verified
         return self._check_use(credential, verified, headers, target) or verified.principal
@@ -98,7 +105,7 @@ class AccessTokens:
         credential = self._read_credential(headers)
         if credential is None:
             return None
-        verified = await self._find_or_verify(credential, "")
+        verified = await self._find_or_verify(credential, RequestTarget("", ""))
         return verified if isinstance(verified, Refusal) else verified.principal
 
     def is_revoked(self, principal: str) -> bool:
@@ -112,8 +119,8 @@ class AccessTokens:
             return None
         return _Credential(found, token.strip(b" "))
 
-    async def _find_or_verify(self, credential: _Credential, path: str) -> VerifiedToken | Refusal:
-        token = credential.token
+    async def _find_or_verify(self, credential: _Credential, target: RequestTarget) -> VerifiedToken | Refusal:
+        token, path = credential.token, target.path
         if len(token) > bounds.CREDENTIAL_BYTES:
             return self._refuse(path, credential.scheme)
         digest = hashlib.sha256(token).digest()
@@ -121,7 +128,7 @@ class AccessTokens:
         if verified is not None:
             return verified
         try:
-            verified = self._complete(await self._verify(token))
+            verified = self._complete(await self._verify(token, target.client))
         except TokenRefused as reason:
             logger.info("token_refused", extra={"reason": str(reason)})
             return self._refuse(path, credential.scheme)
@@ -130,7 +137,7 @@ class AccessTokens:
         self._verified.add(digest, verified)
         return verified
 
-    async def _verify(self, token: bytes) -> VerifiedToken:
+    async def _verify(self, token: bytes, client: str) -> VerifiedToken:
         """Raises: TokenRefused, KeysUnavailable."""
         issuer = _peek_issuer(token)
         if issuer is not None:
@@ -141,7 +148,7 @@ class AccessTokens:
         unavailable: KeysUnavailable | None = None
         for verifier in self._opaque:
             try:
-                return await verifier.verify(token)
+                return await verifier.verify(token, client)
             except TokenRefused as reason:
                 logger.debug("token_not_known", extra={"reason": str(reason)})
             except KeysUnavailable as error:

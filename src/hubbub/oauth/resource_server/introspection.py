@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
@@ -18,13 +17,22 @@ from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.metadata import check_endpoint
 from hubbub.oauth.resource_server.issuers import Issuer
 from hubbub.protocol.calls import Principal
+from hubbub.protocol.host_origin import network_prefix
 from hubbub.security.jose import InvalidJwt
 from hubbub.security.jwks import KeysUnavailable
 from hubbub.security.jwt import check_subject, read_key_thumbprint
 from hubbub.security.tenant_identity import TenantIdentity
-from hubbub.security.token_claims import ClaimMapping, InvalidClaim, make_token_principal, parse_claims, read_scopes
+from hubbub.security.token_claims import (
+    ClaimMapping,
+    InvalidClaim,
+    make_token_principal,
+    parse_claims,
+    read_scopes,
+    read_time,
+)
 from hubbub.security.verified_tokens import MatchAudience, TokenRefused, VerifiedToken
 from hubbub.settings.oauth import IntrospectionSettings
+from hubbub.shares import SharedSlots
 
 logger = logging.getLogger("hubbub.security")
 
@@ -52,35 +60,35 @@ class IntrospectionVerifier:
         self._clock = clock
         self._endpoint = ""
         self._found_at = float("-inf")
-        self._running = 0
+        self._slots = SharedSlots(limits.INTROSPECTIONS)
+        """Divided among network addresses, so that one that sends many invalid tokens does not keep others out."""
 
     @property
     def generation(self) -> int:
         """Changes with the tenants."""
         return 0 if self._identity is None else self._identity.tenants.generation
 
-    async def verify(self, token: bytes) -> VerifiedToken:
-        """Introspect a token.
+    async def verify(self, token: bytes, client: str = "") -> VerifiedToken:
+        """Introspect a token that came from the network address `client`.
 
         Raises: TokenRefused, KeysUnavailable.
         """
         if not token.isascii() or not token.decode("ascii").isprintable():
             raise InvalidJwt("it is not printable ASCII")
-        if self._running >= limits.INTROSPECTIONS:
-            logger.warning("introspection_overloaded", extra={"issuer": self._issuer.url})
-            raise KeysUnavailable("Too many tokens are being introspected")
-        self._running += 1
+        owner = network_prefix(client)
         try:
             async with asyncio.timeout(limits.INTROSPECTION_TIMEOUT_S):
-                claims = await self._introspect(token)
+                await self._slots.take(owner)
+                try:
+                    claims = await self._introspect(token)
+                finally:
+                    self._slots.give_back(owner)
         except TokenRefused:
             raise
         except (HubbubError, OSError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             logger.warning("introspection_failed", extra={"issuer": self._issuer.url, "reason": reason})
             raise KeysUnavailable("The authorization server did not introspect the token") from None
-        finally:
-            self._running -= 1
         return self._read(claims)
 
     async def _introspect(self, token: bytes) -> dict[str, Any]:
@@ -113,10 +121,10 @@ class IntrospectionVerifier:
         now, leeway = self._clock(), bounds.CLOCK_LEEWAY_S
         if claims.get("iss", self._issuer.url) != self._issuer.url:
             raise InvalidJwt("wrong issuer")
-        expires_at = _read_time(claims, "exp", float("inf"))
+        expires_at = read_time(claims, "exp", float("inf"))
         if expires_at + leeway <= now:
             raise InvalidJwt("expired")
-        if _read_time(claims, "nbf", float("-inf")) - leeway > now:
+        if read_time(claims, "nbf", float("-inf")) - leeway > now:
             raise InvalidJwt("not valid yet")
         confirmation = claims.get("cnf")
         if confirmation is not None and not isinstance(confirmation, dict):
@@ -136,13 +144,6 @@ class IntrospectionVerifier:
             raise InvalidJwt("the subject is missing")
         check_subject(subject)
         return Principal(self._claims.name_prefix + subject, read_scopes(claims, self._claims.scopes))
-
-
-def _read_time(claims: dict[str, Any], name: str, default: float) -> float:
-    value = claims.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise InvalidJwt(f"{name} is not a time")
-    return value
 
 
 def _read_audience(claims: dict[str, Any]) -> frozenset[str]:

@@ -106,7 +106,7 @@ class HttpApp:
             check=gate.check,
             is_open=PublicRoutes(server.public_routes).is_open,
             on_response=metrics.response,
-        )
+        ).serve
         """Serves one `HttpExchange`."""
         self.serve_websocket = sockets.serve
         """Serves one `WebSocketExchange`."""

@@ -17,7 +17,7 @@ from hubbub.security.key_usage import KeyUsage
 from hubbub.security.sealer import load_or_create_key, read_key
 from hubbub.security.tenant_identity import TenantIdentity, derive_fingerprint_key
 from hubbub.server.http.post import ChallengeScopes
-from hubbub.server.public_routes import IdentifiesPeople, PublicRoute
+from hubbub.server.public_routes import Identification, IdentifiesPeople, PublicRoute
 from hubbub.server.responses import respond_refusal
 from hubbub.server.server import Server
 from hubbub.settings import ServeSettings
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from hubbub.oauth.front_door.front_door import FrontDoor
     from hubbub.oauth.resource_server.authenticator import AccessTokens
     from hubbub.oauth.resource_server.resource import ProtectedResource
+    from hubbub.protocol.calls import Principal
+    from hubbub.security.api_keys import ApiKeys
     from hubbub.security.jwks import Fetch
     from hubbub.security.jwt import JwtSettings
-    from hubbub.security.verified_tokens import TokenVerifier
+    from hubbub.security.verified_tokens import OpaqueTokenVerifier, TokenVerifier
     from hubbub.settings.oauth import IssuerSettings, OAuthSettings
 
 
@@ -82,6 +84,7 @@ def make_authentication(
     if isinstance(server, IdentifiesPeople):
         server.identify_key = None if api_keys is None else api_keys.identify
         server.person_login = front_door
+        server.identification = partial(_find_identification, server, settings, api_keys, front_door, identity)
     public = urlsplit("" if oauth is None else oauth.public_url)
     public_origins = (f"{public.scheme}://{public.netloc}",) if public.netloc else ()
     allowed_origins = (*settings.allowed_origins, *public_origins)
@@ -94,6 +97,27 @@ def make_authentication(
     )
     gate = Gate(edge, authenticators, identity=identity, challenge=challenge)
     return Authentication(gate, allowed_origins, challenge_scopes, front_door)
+
+
+def _find_identification(
+    server: Server,
+    settings: ServeSettings,
+    api_keys: ApiKeys | None,
+    front_door: FrontDoor | None,
+    identity: TenantIdentity | None,
+    principal: Principal,
+) -> Identification:
+    """Return how the person who calls as this principal can be identified: with the credential of the call."""
+    if api_keys is not None and api_keys.is_current(principal.name):
+        return "key"
+    if front_door is None:
+        return "none"
+    issuers = [] if server.oauth is None else [one.issuer for one in server.oauth.issuers]
+    if settings.jwt_keys is not None:
+        issuers.append(settings.jwt_issuer)
+    # With tenants, a login at this server names tenant and user, whichever authorization server issued the token.
+    is_of_others = identity is None and any(principal.name.startswith(f"{issuer}#") for issuer in issuers)
+    return "none" if is_of_others else "login"
 
 
 def _usual_challenge(target: RequestTarget) -> bytes:
@@ -193,12 +217,12 @@ def _make_verifiers(
     server: Server,
     resource: ProtectedResource,
     identity: TenantIdentity | None,
-) -> tuple[dict[str, TokenVerifier], list[TokenVerifier]]:
+) -> tuple[dict[str, TokenVerifier], list[OpaqueTokenVerifier]]:
     """Make the verifiers of JWTs, by issuer, and those of opaque tokens."""
     from hubbub.security.jwt import JwtVerifier, make_key_source
 
     jwt_verifiers: dict[str, TokenVerifier] = {}
-    opaque_verifiers: list[TokenVerifier] = []
+    opaque_verifiers: list[OpaqueTokenVerifier] = []
     if settings.jwt_keys is not None:
         if not settings.jwt_issuer:
             raise SettingsError("jwt_keys needs another setting: jwt_issuer (`iss` of the tokens)")
@@ -229,7 +253,7 @@ def _add_verifiers(
     resource: ProtectedResource,
     identity: TenantIdentity | None,
     jwt_verifiers: dict[str, TokenVerifier],
-    opaque_verifiers: list[TokenVerifier],
+    opaque_verifiers: list[OpaqueTokenVerifier],
     *,
     has_jwt_keys: bool,
 ) -> None:

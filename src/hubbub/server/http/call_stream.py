@@ -8,23 +8,21 @@ so its events are numbered and stored, and the call continues after a disconnect
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import Literal
 
 import msgspec
 
 from hubbub.errors import MissingCapability
 from hubbub.ports import HttpExchange
 from hubbub.protocol.calls import Call, Notification, Reply
-from hubbub.protocol.http_headers import HeaderList, Headers
+from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.jsonrpc import encode_notification
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.sse import encode_message
+from hubbub.server.http.post_headers import ResponseMode
 from hubbub.server.http.sessions import Session
 from hubbub.server.http.streams import Stream
 
-_USUAL_ACCEPT = b"application/json, text/event-stream"
 _NO_TRANSFORM = (b"cache-control", b"no-cache, no-transform")
-ResponseMode = Literal["auto", "json", "sse"]
 
 
 class CallStream(msgspec.Struct, eq=False):
@@ -110,13 +108,3 @@ class CallStream(msgspec.Struct, eq=False):
         if self._stream is not None:
             self._stream.finish()
         await self._exchange.end()
-
-
-def choose_mode(headers: Headers, mode: ResponseMode) -> ResponseMode:
-    """Choose JSON for a client that accepts no stream, and a stream for one that accepts nothing else."""
-    accept = headers.raw(b"accept")
-    if accept is None or accept == _USUAL_ACCEPT or b"*/*" in accept:
-        return mode
-    if b"text/event-stream" not in accept:
-        return "json"
-    return mode if b"application/json" in accept or mode == "json" else "sse"

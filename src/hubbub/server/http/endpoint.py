@@ -28,9 +28,9 @@ from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.open_connections import OpenConnection, OpenConnections
 from hubbub.security.rate_limits import caller_key
 from hubbub.server.client_sessions import ClientSessionInfo, EndedSessions, Matches
-from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.mcp_route import McpRoute, RouteOptions
 from hubbub.server.http.post import ChallengeScopes
+from hubbub.server.http.post_headers import ResponseMode
 from hubbub.server.http.sessions import Sessions
 from hubbub.server.http.streams import EventStore
 from hubbub.server.public_routes import PublicRoute, PublicRoutes
@@ -124,7 +124,7 @@ class Endpoint:
                 return
             admitted = self._admit_nowait(headers, client, path)
             if admitted is None:
-                admitted = await self._authenticate(headers, client, RequestTarget(exchange.method, path))
+                admitted = await self._authenticate(headers, client, RequestTarget(exchange.method, path, client))
             if isinstance(admitted, Refusal):
                 name = admitted.principal
                 await respond_refusal(exchange, admitted)
@@ -138,7 +138,7 @@ class Endpoint:
             else:
                 # A call that does not wait needs no share, and nothing can end it.
                 if self._requests.total and not self._requests.has_room(admitted.name):
-                    raise Overloaded("concurrent requests", self._requests.limit)
+                    raise Overloaded("concurrent requests", self._requests.limit, setting="max_connections")
                 work = route(exchange, admitted).__await__()
                 waits_for = next(work, RETURNED)
                 if waits_for is not RETURNED:
@@ -204,7 +204,9 @@ class Endpoint:
     async def admit(self, headers: Headers, client: str, path: str) -> Principal | Refusal:
         """Return the principal of a WebSocket's caller, or a refusal."""
         principal = self._admit_nowait(headers, client, path)
-        return await self._authenticate(headers, client, RequestTarget("GET", path)) if principal is None else principal
+        if principal is not None:
+            return principal
+        return await self._authenticate(headers, client, RequestTarget("GET", path, client))
 
     async def _authenticate(self, headers: Headers, client: str, target: RequestTarget) -> Principal | Refusal:
         assert self._gate is not None
@@ -213,7 +215,8 @@ class Endpoint:
     def _admit_nowait(self, headers: Headers, client: str, path: str) -> Principal | Refusal | None:
         """Like `admit`, but without waiting: None if the caller must be authenticated."""
         principal: Principal | Refusal | None = ANONYMOUS
-        if headers.raw(b"x-mcp-version") is not None and (version_refusal := _refuse_version(headers)) is not None:
+        find = headers.raw
+        if find(b"x-mcp-version") is not None and (version_refusal := _refuse_version(headers)) is not None:
             principal = version_refusal
         elif self._gate is not None:
             principal = self._gate.admit_nowait(headers, path)

@@ -63,14 +63,11 @@ def make_front_door(
         provider=None if provider is None else _provider_config(provider),
         dpop=settings.dpop != "off",
     )
-    keys = None if provider is not None else api_keys
     front_door = FrontDoor(
         config,
         sealer=sealer,
         identity=identity,
-        identify_key=None if keys is None else keys.identify,
-        is_key_valid=(lambda principal: False) if keys is None else keys.is_current,
-        key_generation=(lambda: 0) if keys is None else lambda: keys.generation,
+        api_keys=api_keys if provider is None else None,
         read_secret=_secret_reader(_SECRET, None if provider is None else provider.client_secret),
         clients=[_configured_client(client) for client in settings.clients],
         match_audience=match_audience,

@@ -20,8 +20,9 @@ from hubbub.protocol.dialect import legacy_caller
 from hubbub.protocol.jsonrpc import encode_result
 from hubbub.protocol.params import CancelledParams
 from hubbub.protocol.shape import shape
-from hubbub.server.http.call_stream import CallStream, ResponseMode, choose_mode
+from hubbub.server.http.call_stream import CallStream
 from hubbub.server.http.cookies import set_cookie
+from hubbub.server.http.post_headers import PostHeaders, ResponseMode, read_post_headers
 from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
 from hubbub.server.http.streams import Stream, parse_event_id
 from hubbub.server.responses import respond_error, respond_to_call, respond_to_error
@@ -57,12 +58,13 @@ class LegacyDialect:
             await respond_error(exchange, error, identifier=incoming.id)
             return
         headers = ((SESSION_HEADER, session.id.encode()), set_cookie(session.id, exchange))
-        mode = choose_mode(exchange.headers, self._mode)
+        mode = read_post_headers(exchange.headers).choose_mode(self._mode)
         await CallStream(exchange, caller.revision, mode, session, headers).respond(200, response)
 
-    def make_stream(self, exchange: HttpExchange, session: Session) -> CallStream:
+    def make_stream(self, exchange: HttpExchange, declared: PostHeaders, session: Session) -> CallStream:
         """Make the return path of a call in a session."""
-        return CallStream(exchange, session.caller.revision, choose_mode(exchange.headers, self._mode), session)
+        mode = self._mode if declared.accepts == "auto" else declared.choose_mode(self._mode)
+        return CallStream(exchange, session.caller.revision, mode, session)
 
     async def serve(self, exchange: HttpExchange, call: Call, stream: CallStream, session: Session) -> None:
         """Answer one call; it continues even if the caller disconnects."""

@@ -18,12 +18,12 @@ from hubbub.protocol.host_origin import share_owner
 from hubbub.protocol.http_headers import Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.server.client_sessions import Matches
-from hubbub.server.http.call_stream import ResponseMode
 from hubbub.server.http.cookies import Cookies
 from hubbub.server.http.legacy import LegacyDialect
 from hubbub.server.http.modern import ModernDialect
 from hubbub.server.http.plain import PlainDialect
 from hubbub.server.http.post import ChallengeScopes, PostRoute, read_request_facts
+from hubbub.server.http.post_headers import ResponseMode
 from hubbub.server.http.sessions import Session, Sessions
 from hubbub.server.http.streams import UNNUMBERED, EventStore, Stream
 from hubbub.server.responses import respond_refusal
@@ -95,7 +95,7 @@ class McpRoute:
         session = self._find_session(exchange, principal)
         owner = share_owner(principal, exchange.client)
         if not options.streams.has_room(owner):
-            raise Overloaded("open streams", options.streams.limit)
+            raise Overloaded("open streams", options.streams.limit, setting="max_streams")
         options.streams.take(owner)
         exchange.watch(cancel=True)
         try:

@@ -17,7 +17,8 @@ from hubbub.protocol.jsonrpc import encode_result
 from hubbub.protocol.mcp_headers import check_header_parameters, decode_value
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.shape import shape
-from hubbub.server.http.call_stream import CallStream, ResponseMode, choose_mode
+from hubbub.server.http.call_stream import CallStream
+from hubbub.server.http.post_headers import PostHeaders, ResponseMode
 from hubbub.server.responses import respond_error, respond_to_error
 from hubbub.server.server import Server
 
@@ -31,10 +32,13 @@ class ModernDialect:
         self._server = server
         self._mode = mode
 
-    def make_stream(self, exchange: HttpExchange, method: str, revision: Revision) -> CallStream:
+    def make_stream(self, exchange: HttpExchange, declared: PostHeaders, method: str, revision: Revision) -> CallStream:
         """Make the return path of a call."""
-        # A listen request gets only notifications, so JSON alone would send it nothing.
-        mode = "auto" if method == "subscriptions/listen" else choose_mode(exchange.headers, self._mode)
+        mode = self._mode
+        if method == "subscriptions/listen":
+            mode = "auto"  # it gets only notifications, so JSON alone would send it nothing
+        elif declared.accepts != "auto":
+            mode = declared.choose_mode(mode)
         return CallStream(exchange, revision, mode)
 
     def serve(self, exchange: HttpExchange, call: Call, stream: CallStream) -> Awaitable[None]:

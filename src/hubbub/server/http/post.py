@@ -37,14 +37,13 @@ from hubbub.server.http.cookies import delete_cookie
 from hubbub.server.http.legacy import LegacyDialect
 from hubbub.server.http.modern import ModernDialect
 from hubbub.server.http.plain import PlainDialect
+from hubbub.server.http.post_headers import VERSION_HEADER, PostHeaders, read_post_headers
 from hubbub.server.http.sessions import SESSION_HEADER, Session, Sessions
 from hubbub.server.pending_requests import refusal_id
 from hubbub.server.responses import respond_error, respond_to_call
 from hubbub.server.running_calls import RunningCalls
 from hubbub.server.server import Server
 
-_JSON = b"application/json"
-_VERSION_HEADER = b"mcp-protocol-version"
 _RATE_LIMITED_ROUTE = "/mcp"
 """The route that its messages are counted under, at any path."""
 
@@ -93,7 +92,7 @@ def read_request_facts(
     """Read the facts in the headers of a request, and find its session; modern requests have none."""
     headers = exchange.headers
     facts = MessageFacts(
-        version_header=headers.get(_VERSION_HEADER),
+        version_header=headers.get(VERSION_HEADER),
         over_http=True,
         http_method=exchange.method,
         plain_allowed=plain_allowed,
@@ -133,16 +132,21 @@ class PostRoute:
 
     def serve(self, exchange: HttpExchange, principal: Principal) -> Awaitable[None]:
         """Answer a POST request."""
-        if not _is_json(exchange.headers.raw(b"content-type")):
+        declared = read_post_headers(exchange.headers)
+        if not declared.is_json:
             content_type_error = InvalidRequest("Send JSON, with the header `Content-Type: application/json`")
             return respond_error(exchange, content_type_error, status=415)
         data = exchange.body_nowait()
-        return self._wait_and_serve(exchange, principal) if data is None else self._serve(exchange, principal, data)
+        if data is None:
+            return self._wait_and_serve(exchange, principal, declared)
+        return self._serve(exchange, principal, declared, data)
 
-    async def _wait_and_serve(self, exchange: HttpExchange, principal: Principal) -> None:
-        await self._serve(exchange, principal, await exchange.body())
+    async def _wait_and_serve(self, exchange: HttpExchange, principal: Principal, declared: PostHeaders) -> None:
+        await self._serve(exchange, principal, declared, await exchange.body())
 
-    def _serve(self, exchange: HttpExchange, principal: Principal, data: bytes) -> Awaitable[None]:
+    def _serve(
+        self, exchange: HttpExchange, principal: Principal, declared: PostHeaders, data: bytes
+    ) -> Awaitable[None]:
         try:
             message = decode_envelope(data)
         except MessageError as error:
@@ -152,24 +156,24 @@ class PostRoute:
         if not isinstance(message, Envelope):
             facts, session = self._read_request(exchange, principal)
             return self._serve_batch(exchange, principal, message, session, facts)
-        version = exchange.headers.get(_VERSION_HEADER)
-        serving = None if version is None else self._serve_fast(exchange, principal, message, version)
+        serving = None if declared.version is None else self._serve_fast(exchange, principal, message, declared)
         return self._serve_message(IncomingMessage(exchange, principal, message)) if serving is None else serving
 
     def _serve_fast(
-        self, exchange: HttpExchange, principal: Principal, message: Envelope, version: str
+        self, exchange: HttpExchange, principal: Principal, message: Envelope, declared: PostHeaders
     ) -> Awaitable[None] | None:
         """Serve a modern or legacy request with all required members in fewer steps; return None for other messages."""
         method, identifier, raw = message.method, message.id, message.params
         if method is UNSET or identifier is UNSET or raw is UNSET or not bytes(identifier).isdigit():
             return None
         params, meta = decode_params(method, raw)
-        revision = classify_fast_http(meta, version)
         if principal.step_up_scopes:
             return None  # its scopes are checked in `_dispatch_message`
+        version = declared.version
+        revision = classify_fast_http(meta, version)
         if revision is not None:
             caller = modern_caller(meta, revision, principal, exchange.client)
-            stream = self._modern.make_stream(exchange, method, revision)
+            stream = self._modern.make_stream(exchange, declared, method, revision)
             call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=stream)
             return self._modern.serve(exchange, call, stream)
         if meta.version is not UNSET or version not in LEGACY or method == "initialize":
@@ -177,7 +181,7 @@ class PostRoute:
         session, _ = self._sessions.find_by_headers(exchange.headers, principal)
         if session is None or isinstance(params, InvalidRequest):
             return None
-        stream, caller = self._legacy.make_stream(exchange, session), session.caller
+        stream, caller = self._legacy.make_stream(exchange, declared, session), session.caller
         call = Call(id=identifier, method=method, raw=raw, params=params, meta=meta, caller=caller, back=stream)
         return self._legacy.serve(exchange, call, stream, session)
 
@@ -218,12 +222,12 @@ class PostRoute:
             return respond_error(exchange, InsufficientScope(missing), revision, incoming.id, headers=headers)
         if revision.stateless:
             caller = modern_caller(incoming.meta, revision, incoming.principal, exchange.client)
-            stream = self._modern.make_stream(exchange, incoming.method, revision)
+            stream = self._modern.make_stream(exchange, read_post_headers(exchange.headers), incoming.method, revision)
             return self._modern.serve(exchange, incoming.call(caller, stream), stream)
         if incoming.method == "initialize":
             return self._legacy.initialize(incoming)
         if session is not None:
-            stream = self._legacy.make_stream(exchange, session)
+            stream = self._legacy.make_stream(exchange, read_post_headers(exchange.headers), session)
             return self._legacy.serve(exchange, incoming.call(session.caller, stream), stream, session)
         return self._plain.call(incoming)
 
@@ -340,9 +344,3 @@ def _cookie_removal(exchange: HttpExchange, error: HubbubError) -> HeaderList:
     if isinstance(error, SessionNotFound) and exchange.headers.raw(SESSION_HEADER) is None:
         return (delete_cookie(exchange.root_path),)
     return ()
-
-
-def _is_json(content_type: bytes | None) -> bool:
-    if content_type == _JSON:
-        return True
-    return content_type is not None and content_type.partition(b";")[0].strip().lower() == _JSON

@@ -228,7 +228,7 @@ class Sessions:
         self.sweep()
         session = Session(secrets.token_urlsafe(_ID_BYTES), caller, self._clock(), self._store)
         if not self._shares.has_room(session.owner):
-            raise Overloaded("sessions", self._shares.limit)
+            raise Overloaded("sessions", self._shares.limit, setting="max_sessions")
         self._shares.take(session.owner)
         caller.scope = session.id
         self._sessions[session.id] = session

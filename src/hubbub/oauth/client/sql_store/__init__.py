@@ -20,6 +20,7 @@ from hubbub.errors import SettingsError
 from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import CredentialKey, Credentials
 from hubbub.oauth.errors import OAuthError
+from hubbub.oauth.metadata import show_url
 from hubbub.ports import Sealer
 from hubbub.store.sql import (
     BigInteger,
@@ -34,13 +35,16 @@ from hubbub.store.sql import (
     Text,
     and_,
     delete,
+    func,
     open_database,
     read_url,
     select,
     text,
+    update,
 )
 
-SCHEMA: Final = Schema(Path(__file__).parent, "0001", "oauth_credentials_version")
+SCHEMA: Final = Schema(Path(__file__).parent, "0002", "oauth_credentials_version")
+_MAX_TIME: Final = 2**53
 _PURPOSE: Final = "oauth credentials"
 
 metadata = MetaData()
@@ -51,7 +55,9 @@ credentials_table = Table(
     Column("resource", Text, nullable=False),
     Column("principal", Text, nullable=False),
     Column("sealed", Text, nullable=False),
+    Column("unusable_at", BigInteger, nullable=True),
     PrimaryKeyConstraint("resource", "principal", "issuer"),
+    Index("oauth_credentials_unusable", "unusable_at"),
 )
 locks = Table(
     "oauth_credential_locks",
@@ -64,11 +70,20 @@ locks = Table(
     PrimaryKeyConstraint("resource", "principal", "issuer"),
     Index("oauth_credential_locks_expires", "expires_at"),
 )
+claims = Table(
+    "oauth_claims",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Index("oauth_claims_expires", "expires_at"),
+)
 # Both engines know these statements.
 _SAVE: Final = text(
-    "INSERT INTO oauth_credentials (issuer, resource, principal, sealed) "
-    "VALUES (:issuer, :resource, :principal, :sealed) "
-    "ON CONFLICT (resource, principal, issuer) DO UPDATE SET sealed = excluded.sealed"
+    "INSERT INTO oauth_credentials (issuer, resource, principal, sealed, unusable_at) "
+    "VALUES (:issuer, :resource, :principal, :sealed, :unusable_at) "
+    "ON CONFLICT (resource, principal, issuer) "
+    "DO UPDATE SET sealed = excluded.sealed, unusable_at = excluded.unusable_at"
 )
 _LOCK: Final = text(
     "INSERT INTO oauth_credential_locks (issuer, resource, principal, holder, expires_at) "
@@ -77,16 +92,21 @@ _LOCK: Final = text(
     "DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at "
     "WHERE oauth_credential_locks.expires_at <= :now RETURNING holder"
 )
+_CLAIM: Final = text(
+    "INSERT INTO oauth_claims (name, value, expires_at) VALUES (:name, :value, :expires_at) "
+    "ON CONFLICT (name) DO NOTHING"
+)
 
 
 class SqlCredentialStore:
-    """Stores credentials in a database. Implements `CredentialStore`."""
+    """Stores credentials in a database, and claims on links to log in. Implements `CredentialStore`."""
 
     def __init__(self, url: str, sealer: Sealer, *, clock: Callable[[], float] = time.time) -> None:
         """Raises: SettingsError, if the URL is not one of a database."""
         self._url = read_url(url)
         self._sealer = sealer
         self._clock = clock
+        self._sweep_at = 0.0
         self._open: Database | None = None
         self._opening = asyncio.Lock()
 
@@ -108,13 +128,55 @@ class SqlCredentialStore:
             ) from None
 
     async def save(self, key: CredentialKey, credentials: Credentials) -> None:
-        """Replace the credentials of a key.
+        """Replace the credentials of a key. Sometimes, also delete those that cannot be used any more.
+
+        Raises: OAuthError, if there are too many for this resource; StoreFailed.
+        """
+        sealed = self._sealer.seal(_purpose(key), msgspec.json.encode(credentials))
+        ends_at = None if credentials.refresh_token is not None else credentials.expires_at
+        row = {
+            **msgspec.to_builtins(key),
+            "sealed": sealed,
+            "unusable_at": None if ends_at is None else int(min(ends_at, _MAX_TIME)),
+        }
+        is_sweep_due = self._clock() >= self._sweep_at
+
+        def save(connection: Connection) -> None:
+            if is_sweep_due:
+                self._sweep(connection)
+            columns = credentials_table.c
+            known = select(columns.issuer).where(_same(credentials_table, key))
+            count = select(func.count()).select_from(credentials_table).where(columns.resource == key.resource)
+            is_new = connection.execute(known).first() is None
+            if is_new and connection.execute(count).scalar_one() >= limits.SQL_CREDENTIALS:
+                raise OAuthError(
+                    f"{limits.SQL_CREDENTIALS} logins are stored for {show_url(key.resource)}, which is the limit; "
+                    "an operator can end some with `hubbub sessions logout`"
+                )
+            connection.execute(_SAVE, row)
+
+        await (await self._database()).write(save)
+        if is_sweep_due:
+            self._sweep_at = self._clock() + limits.CREDENTIAL_SWEEP_S
+
+    def _sweep(self, connection: Connection) -> None:
+        now = int(self._clock())
+        unusable_at = credentials_table.c.unusable_at
+        connection.execute(delete(credentials_table).where(unusable_at <= now - int(limits.UNUSABLE_CREDENTIALS_S)))
+        connection.execute(delete(locks).where(locks.c.expires_at <= now))
+
+    async def mark_unusable(self, key: CredentialKey) -> None:
+        """Note that credentials were refused: unless they are replaced, they are deleted after a while.
 
         Raises: StoreFailed.
         """
-        sealed = self._sealer.seal(_purpose(key), msgspec.json.encode(credentials))
-        row = {**msgspec.to_builtins(key), "sealed": sealed}
-        await (await self._database()).write(lambda connection: connection.execute(_SAVE, row))
+        columns = credentials_table.c
+        statement = (
+            update(credentials_table)
+            .where(_same(credentials_table, key), columns.unusable_at.is_(None))
+            .values(unusable_at=int(self._clock()))
+        )
+        await (await self._database()).write(lambda connection: connection.execute(statement))
 
     async def delete(self, key: CredentialKey) -> bool:
         """Delete the credentials of a key; return whether there were any.
@@ -161,6 +223,30 @@ class SqlCredentialStore:
             yield
         finally:
             await asyncio.shield(self._unlock(key, holder))
+
+    async def claim(self, name: str, value: str, expires_at: float) -> str:
+        """Return the value of the first claim on a name, which is this one if there was none.
+
+        Raises: StoreFailed.
+        """
+        expired = delete(claims).where(claims.c.expires_at <= int(self._clock()))
+        query = select(claims.c.value).where(claims.c.name == name)
+        row = {"name": name, "value": value, "expires_at": int(expires_at)}
+
+        def claim(connection: Connection) -> str:
+            connection.execute(expired)
+            connection.execute(_CLAIM, row)
+            return str(connection.execute(query).scalar_one())
+
+        return await (await self._database()).write(claim)
+
+    async def find_claim(self, name: str) -> str | None:
+        """Return the value of the first claim on a name; None: there was none, or it has expired.
+
+        Raises: StoreFailed.
+        """
+        query = select(claims.c.value).where(claims.c.name == name, claims.c.expires_at > int(self._clock()))
+        return await (await self._database()).read(lambda connection: connection.execute(query).scalar())
 
     async def close(self) -> None:
         """Close the database; the next use opens it again."""

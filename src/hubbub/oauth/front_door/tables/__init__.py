@@ -8,7 +8,7 @@ from typing import Final
 
 from hubbub.store.sql import BigInteger, Column, Index, MetaData, PrimaryKeyConstraint, Schema, Table, Text
 
-SCHEMA: Final = Schema(Path(__file__).parent, "0002", "oauth_version")
+SCHEMA: Final = Schema(Path(__file__).parent, "0005", "oauth_version")
 
 metadata = MetaData()
 
@@ -36,6 +36,7 @@ codes = Table(
     Column("content", Text, nullable=False),  # JSON of AuthorizationCode
     Column("expires_at", BigInteger, nullable=False),
     Index("oauth_codes_user", "tenant", "user_name"),
+    Index("oauth_codes_client", "client_id"),
 )
 
 grants = Table(
@@ -49,6 +50,7 @@ grants = Table(
     Column("client_name", Text, nullable=False),
     Column("tenant", Text, nullable=False),
     Column("user_name", Text, nullable=False),
+    Column("key_reference", Text, nullable=False, server_default=""),  # empty if the login was at a provider
     Column("content", Text, nullable=False),  # JSON of Grant
     Column("created_at", BigInteger, nullable=False),
     Column("used_at", BigInteger, nullable=False),
@@ -56,6 +58,7 @@ grants = Table(
     Index("oauth_grants_handle", "handle_hash", unique=True),
     Index("oauth_grants_code", "code_hash", unique=True),
     Index("oauth_grants_user", "tenant", "user_name"),
+    Index("oauth_grants_client", "client_id"),
 )
 
 ended_grants = Table(
@@ -89,6 +92,14 @@ consents = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     PrimaryKeyConstraint("tenant", "user_name", "client_id", "redirect_target", "resource"),
+)
+
+answered_consents = Table(
+    "oauth_answered_consents",
+    metadata,
+    Column("id", Text, primary_key=True),  # of the consent page
+    Column("code_hash", Text, nullable=False),  # of the code that the answer led to; empty if it was denied
+    Column("expires_at", BigInteger, nullable=False),  # when the page cannot be answered any more
 )
 
 provider_logins = Table(
