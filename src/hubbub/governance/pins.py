@@ -167,6 +167,7 @@ class Pins:
                     "status": pending[key],
                     "sha256": listed[key].sha256,
                     "withheld": self.mode == "enforce",
+                    "advice": "run `hubbub pins list`",
                 },
             )
         if len(fresh) > MAX_LOGGED_DEFINITIONS:

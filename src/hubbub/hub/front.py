@@ -445,6 +445,7 @@ class Front(Server, IdentifiesPeople):
     def add_client_grants(self, grants: ClientGrants) -> None:
         """Let the hub end the grants of clients."""
         self.hub.client_grants = grants
+        grants.on_event = self.hub.record_event
 
     def add_problem(self, problem: str) -> None:
         """Show the operator a problem in `hub.status`."""

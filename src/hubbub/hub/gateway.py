@@ -34,7 +34,7 @@ from hubbub.hub.subscriptions import ResourceLocation, Subscriptions
 from hubbub.hub.upstream import DrainingPeer, Upstream
 from hubbub.hub.upstream_factory import make_upstream
 from hubbub.ports import Peer, Sealer
-from hubbub.protocol.calls import Caller, Notification
+from hubbub.protocol.calls import Caller, Notification, Principal
 from hubbub.security.sealer import ReplaceableSealer
 from hubbub.server.client_sessions import ClientGrants, ClientSessions
 from hubbub.server.server import Server
@@ -332,6 +332,11 @@ class Gateway:
 
         self.upstream_logins = self.upstream_logins or add_upstream_logins(self)
         return LoginPeer(upstream, logins, self.upstream_logins, self.sealer)
+
+    def record_event(self, event: str, principal: Principal, facts: Mapping[str, str]) -> None:
+        """Record an event that is not about a server."""
+        if self.events is not None:
+            self.events.record("", event, principal, facts)
 
     def _make_upstream(self, config: UpstreamConfig, settings: HubSettings) -> Upstream:
         upstream = self._make(config, settings, self.sealer)

@@ -32,9 +32,10 @@ class RecordedEvents:
 
     def watch(self, upstream: Upstream) -> None:
         """Record the events of an upstream."""
-        upstream.on_event = partial(self._record, upstream.id)
+        upstream.on_event = partial(self.record, upstream.id)
 
-    def _record(self, server: str, event: str, principal: Principal, facts: Mapping[str, Any]) -> None:
+    def record(self, server: str, event: str, principal: Principal, facts: Mapping[str, Any]) -> None:
+        """Record an event of a user; `server` is empty if it is about the hub itself."""
         self._record_event(
             AuditEvent(
                 event=event,

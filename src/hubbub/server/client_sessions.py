@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -73,6 +73,9 @@ class ClientSessions(Protocol):
 
 class ClientGrants(Protocol):
     """The grants of MCP clients at a server that is their authorization server."""
+
+    on_event: Callable[[str, Principal, Mapping[str, str]], None]
+    """Gets what the audit journal records: a grant was created or ended."""
 
     async def list_grants(self, tenant: str | None = None, user: str | None = None) -> list[GrantInfo]:
         """Return the grants of a tenant or a user; None stands for all.

@@ -135,6 +135,12 @@ async def test_a_state_is_not_accepted_changed_for_another_step_or_late(tmp_path
         assert (await app.send(f"{door.url}/oauth/consent", _form_of(consent))).status == 400
 
 
+async def test_the_title_of_the_consent_page_is_not_only_the_name_of_the_app(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        page = await (await door.app()).consent()
+        assert "<title>Allow Test client? - Notes &amp; more</title>" in page.text
+
+
 async def test_another_process_can_continue_a_login(tmp_path: Path, database: str) -> None:
     async with open_door(tmp_path, database=database) as first:
         app = await first.app()
@@ -158,6 +164,8 @@ async def test_keys_cannot_be_guessed_quickly(tmp_path: Path) -> None:
             assert (await app.log_in(page)).forms
         for _ in range(10):
             refused = await app.submit(page, {"key": "hb_00000000_" + "0" * 48})
+            assert 'aria-invalid="true" aria-describedby="problem"' in refused.text
+            assert 'role="alert" id="problem"' in refused.text
             assert (refused.status, "unknown, expired or revoked" in refused.text) == (403, True)
         limited = await app.log_in(page)
         assert (limited.status, limited.headers["Retry-After"].isdigit()) == (429, True)

@@ -226,6 +226,25 @@ async def test_commands_administer_the_hub_with_a_stored_login(tmp_path: Path, m
         assert (listed.returncode, "Test client" in listed.stdout) == (0, True), listed.stderr
 
 
+async def test_grants_are_recorded_in_the_journal(tmp_path: Path) -> None:
+    async with open_hub(tmp_path, f'front_door = true\n[audit]\nfolder = "{tmp_path}/audit"\n') as hub:
+        ada, bob = await hub.door.app(), await hub.door.app(person="bob")
+        await ada.tokens(scope="notes:read")
+        tokens = await bob.tokens()
+        await bob.refresh(tokens["refresh_token"])  # creates no grant
+        await bob.refresh(tokens["refresh_token"])  # the token was used before
+        await hub.administer("hub.sessions.logout", {"user": "ada"})
+        found = await hub.administer("hub.audit.search", {"event": "grant.*"})
+        records = found["records"]
+    created, other, reused, ended = sorted(records, key=lambda record: record["seq"])
+    assert [each["event"] for each in (created, other, reused, ended)] == ["grant.created"] * 2 + ["grant.ended"] * 2
+    assert (created["user"], created["facts"]["scopes"], other["user"]) == ("ada", "notes:read", "bob")
+    assert (created["facts"]["client_id"], created["facts"]["client_name"]) == (ada.client_id, "Test client")
+    assert reused["facts"]["grant"] == other["facts"]["grant"]
+    assert (ended["user"], ended["facts"]["grant"]) == ("ada", created["facts"]["grant"])
+    assert (ended["facts"]["client_id"], ended["facts"]["scopes"]) == (ada.client_id, "notes:read")
+
+
 async def test_pages_of_other_origins_may_use_the_endpoints_for_clients(tmp_path: Path) -> None:
     async with open_hub(tmp_path) as hub:
         origin = {"Origin": "https://inspector.example"}

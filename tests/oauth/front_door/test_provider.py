@@ -82,7 +82,7 @@ async def test_with_tenants_each_login_is_a_principal_of_the_tenant(
         await door.front_door.revoke(tenant="acme", user="alice@acme.example")
         assert all(map(door.front_door.tokens.is_revoked, names))
         # Bob's tenant is not one of the hub's.
-        page = await log_in(await door.app(), "bob")
+        page = await log_in(await door.app(redirect_uri=WEB_REDIRECT_URI), "bob")
         assert page.status == 502
         assert "means no tenant" in page.text
 
@@ -104,12 +104,12 @@ async def test_the_provider_may_rotate_its_keys_and_go_down(start_oidc_provider:
         door.clock.added_s += 60
         tokens = await tokens_of(await door.app(), "alice")
         await asyncio.to_thread(provider.go_down)
-        app = await door.app()
+        app = await door.app(redirect_uri=WEB_REDIRECT_URI)
         url = await asyncio.to_thread(app.browser.send, app.url())
         assert url.headers["Location"].startswith(provider.issuer)  # its metadata is still known
         state = query(url.headers["Location"])["state"]
         page = await app.send(f"{door.url}/oauth/callback?code=x&state={state}&iss={provider.issuer}")
-        assert (page.status, "cannot be reached" in page.text) == (502, True)
+        assert (page.status, "tell the operator" in page.text) == (502, True)
         await door.front_door.tokens.verify(tokens["access_token"].encode())
         await asyncio.to_thread(provider.come_up)
         assert await tokens_of(await door.app(), "alice")
@@ -117,7 +117,7 @@ async def test_the_provider_may_rotate_its_keys_and_go_down(start_oidc_provider:
 
 async def test_a_callback_counts_only_in_its_browser_and_once(oidc_provider: ProviderProcess, tmp_path: Path) -> None:
     async with open_door(tmp_path, **configure(oidc_provider, free_port())) as door:
-        attacker, victim = await door.app(), await door.app()
+        attacker, victim = await door.app(redirect_uri=WEB_REDIRECT_URI), await door.app()
         callback = f"{door.url}/oauth/callback"
         stolen = await asyncio.to_thread(attacker.browser.log_in, attacker.url(), "alice", stop_at=callback)
         await victim.send(victim.url())
@@ -187,15 +187,20 @@ async def test_usual_names_are_accepted(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "advice"), [(502, "it may be down"), (403, "check how this server is registered")])
-async def test_a_page_instead_of_tokens_is_reported_with_its_status(tmp_path: Path, status: int, advice: str) -> None:
+async def test_a_page_instead_of_tokens_is_logged_with_its_status(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, status: int, advice: str
+) -> None:
     with faulty_provider.serve() as provider:
         provider.break_token_response()
         provider.token_status = status
         async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
             page = await _log_in_at(provider, door)
             assert page.status == 502
-            assert f"answered with status {status}" in page.text
-            assert advice in page.text
+            assert "Try again in a few minutes; otherwise tell the operator of this server" in page.text
+            assert provider.issuer not in page.text.partition("<main>")[2]
+            (reason,) = [each.__dict__["reason"] for each in caplog.records if each.msg == "oauth_provider_failed"]
+            assert f"answered with status {status}" in reason
+            assert advice in reason
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
@@ -208,7 +213,7 @@ async def test_what_was_sent_to_the_provider_is_on_no_page_and_in_no_log(
         config = ProviderConfig(issuer=provider.issuer, client_id="hub")
         async with open_door(tmp_path, provider=config, secret="the+secret/of the hub") as door:
             page = await _log_in_at(provider, door)
-            assert (page.status, "refused the request" in page.text) == (502, True)
+            assert (page.status, "refused the request" in page.text) == (502, False)
             texts = [page.text, *(str(record.__dict__) for record in caplog.records if record.name == "hubbub.oauth")]
             assert any("refused the request" in text for text in texts[1:])
             secrets = ["secret-code", "the+secret", "the%2Bsecret", "aHViOnRoZ"]
@@ -255,7 +260,7 @@ async def test_metadata_of_another_issuer_and_endpoints_without_tls_are_refused(
     with faulty_provider.serve() as provider:
         provider.metadata |= changes
         async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
-            app = await door.app()
+            app = await door.app(redirect_uri=WEB_REDIRECT_URI)
             page = await app.send(app.url())
             assert (page.status, "Location" in page.headers) == (502, False)
 
@@ -311,11 +316,11 @@ async def test_a_provider_that_hangs_delays_only_its_own_logins(
     with faulty_provider.serve() as provider:
         provider.hangs = True
         async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
-            app = await door.app()
+            app = await door.app(redirect_uri=WEB_REDIRECT_URI)
             waiting = asyncio.create_task(app.send(app.url()))
             assert (await door.send("/oauth/jwks")).status == 200
             page = await waiting
-            assert (page.status, "did not answer" in page.text) == (502, True)
+            assert (page.status, "tell the operator" in page.text) == (502, True)
 
 
 async def test_logins_that_begin_together_wait_for_one_request(tmp_path: Path) -> None:
@@ -365,8 +370,23 @@ async def test_after_a_failure_known_metadata_are_used_for_a_while(
                 await asyncio.sleep(0.01)
 
 
-async def _log_in_at(provider: FaultyProvider, door: Door, issuer: str | None = None) -> Any:
-    app = await door.app(redirect_uri=WEB_REDIRECT_URI, browser=ScriptedBrowser())
+@pytest.mark.parametrize(("status", "code"), [(502, "temporarily_unavailable"), (403, "server_error")])
+async def test_an_app_on_this_computer_learns_that_the_provider_failed(tmp_path: Path, status: int, code: str) -> None:
+    with faulty_provider.serve() as provider:
+        provider.break_token_response()
+        provider.token_status = status
+        async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
+            app = await door.app()
+            page = await _log_in_at(provider, door, app=app)
+            assert page.status == 303
+            assert page.headers["Location"].startswith(f"{app.redirect_uri}?error={code}&")
+            answer = query(page.headers["Location"])
+            assert (answer["state"], answer["iss"]) == (app.state, door.url)
+            assert "tell the operator" in answer["error_description"]
+
+
+async def _log_in_at(provider: FaultyProvider, door: Door, issuer: str | None = None, app: App | None = None) -> Any:
+    app = app or await door.app(redirect_uri=WEB_REDIRECT_URI, browser=ScriptedBrowser())
     location = (await app.send(app.url())).headers["Location"]
     if provider.claims.get("nonce") not in WRONG_NONCES:
         provider.claims["nonce"] = query(location)["nonce"]

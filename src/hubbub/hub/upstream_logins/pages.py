@@ -57,6 +57,10 @@ _COOKIE_PREFIX: Final = "hubbub-connect-"
 _EXPIRED: Final = (
     "This login has expired, has ended already, or began in another browser. Start it again to get a new link"
 )
+_LOGIN_FAILED: Final = (
+    "The login at the server did not succeed. Start it again in a few minutes; if that does not help, tell the "
+    "operator of this hub, whose log says why."
+)
 _NOT_IDENTIFIED: Final = (
     "This hub cannot check who you are any more, because its settings have changed. Start the login again to get a "
     "new link"
@@ -115,8 +119,9 @@ class ConnectPages:
         form = self._sealer.seal(_FORM, [link.id, hash_browser_cookie(cookie)], lifetime_s=limits.LOGIN_S)
         user = escape(user_name(link.user.principal)) + (f" ({escape(link.user.tenant)})" if link.user.tenant else "")
         server, hub = escape(link.server), escape(self._hub_name)
-        warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
-        key = _KEY_FIELD if link.identification == "key" else ""
+        warning = pages.problem_alert(problem)
+        asks_key = link.identification == "key"
+        key = _KEY_FIELD.format(field=pages.key_field(is_wrong=bool(problem))) if asks_key else ""
         body = f"""\
 <p class="server">{hub}</p>
 <h1>Log in at {server}?</h1>
@@ -188,8 +193,8 @@ close the page.</p>
 <p class="server">{escape(self._hub_name)}</p>
 <h1>You are logged in at {escape(link.server)}</h1>
 <p>Calls that waited for this continue now. You can close this page.</p>
-<p class="muted">To log out of {escape(link.server)}, call the tool hub.connect with the action disconnect, or run
-<code>{escape(command)}</code>.</p>"""
+<p class="muted">To log out of {escape(link.server)}, call the tool hub.connect with the action disconnect, or run:</p>
+<pre tabindex="0"><code>{escape(command)}</code></pre>"""
         page = pages.make_page(f"Logged in – {self._hub_name}", body, self._style_url)
         await respond_page(exchange, page, headers=(self._cookie(state, "", 0),))
 
@@ -238,7 +243,7 @@ close the page.</p>
                 await self._refuse(exchange, error.message, error.status)
             except OAuthError as error:
                 logger.warning("user_login_failed", extra={"reason": error.message})
-                await self._refuse(exchange, f"{error.message}.", 502)
+                await self._refuse(exchange, _LOGIN_FAILED, 502)
             except HubbubError as error:
                 logger.error("connect_page_failed", extra={"reason": error.message})
                 await self._refuse(exchange, "This hub has a problem at the moment. Try again later.", 503)
@@ -254,7 +259,7 @@ close the page.</p>
 
 _KEY_FIELD: Final = """\
 <label for="key">Your API key for this hub</label>
-<input id="key" name="key" type="password" autocomplete="current-password" required autofocus spellcheck="false">
+{field}
 <p class="muted">The hub needs it to check that this link was made for you. The key is not sent to any other server.</p>
 """
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from hubbub.errors import ConnectionClosed, HubbubError, StoreFailed
-from hubbub.oauth.errors import MetadataError, OAuthError
-from hubbub.oauth.front_door import limits, pages
+from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
+from hubbub.oauth.front_door import limits, messages, pages
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.client_directory import ClientDirectory
 from hubbub.oauth.front_door.clients import Client, hash_secret, is_local_redirect, redirect_target
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.key_logins import KeyLogins
 from hubbub.oauth.front_door.login_states import ClientRequest, ConsentState, LoginState, PersonState
-from hubbub.oauth.front_door.provider import Provider
+from hubbub.oauth.front_door.provider import AccountRefused, Provider
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, User
 from hubbub.oauth.front_door.web import (
@@ -50,15 +50,10 @@ if TYPE_CHECKING:
 
 LOGIN_PATH: Final = "/oauth/login"
 CONSENT_PATH: Final = "/oauth/consent"
-_REPORT: Final = "Report this to the developer of the app."
 CALLBACK_PATH: Final = "/oauth/callback"
 _LOGIN: Final = "oauth login"
 _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
-_EXPIRED: Final = "This login has expired, or it began in another browser. Go back to the app and log in again."
-_REVOKED: Final = "Your access was revoked after this login began. Go back to the app and log in again."
-_ANSWERED: Final = "You have answered this page before. Go back to the app; if it is not connected, log in again."
-_UNKNOWN_KEY: Final = "This API key is unknown, expired or revoked. Ask the operator of this server for a new one."
 
 S = TypeVar("S")
 logger = logging.getLogger("hubbub.oauth")
@@ -123,7 +118,7 @@ class AuthorizationFlow:
             url = self._error_url(redirect_uri, first(parameters, "state"), error.error, str(error))
             if not is_local_redirect(redirect_uri):
                 # Anyone can register a client, so this would be an open redirector: RFC 9700 §4.11.
-                problem = f"The app {client.name} sent an invalid request: {str(error).rstrip('.')}. {_REPORT}"
+                problem = f"The app {client.name} sent an invalid request: {str(error).rstrip('.')}. {messages.REPORT}"
                 raise PageError(problem, return_url=url) from None
             await redirect(exchange, url)
             return
@@ -210,7 +205,8 @@ class AuthorizationFlow:
         try:
             url = await self._provider.login_url(state=state, nonce=login.nonce, verifier=login.verifier)
         except OAuthError as error:
-            raise self._provider_failed(error) from None
+            await self._report_provider_failure(exchange, request, error)
+            return
         await redirect(exchange, url, headers)
 
     async def callback(self, exchange: HttpExchange) -> None:
@@ -233,7 +229,8 @@ class AuthorizationFlow:
                 first(parameters, "code"), nonce=login.nonce, verifier=login.verifier
             )
         except OAuthError as error:
-            raise self._provider_failed(error) from None
+            await self._report_provider_failure(exchange, login.request, error)
+            return
         user = found.user
         if login.request is not None and self._provider_logins is not None:
             user = await self._provider_logins.start(found)
@@ -251,20 +248,24 @@ class AuthorizationFlow:
 
     async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest | None, error: str) -> None:
         if error == "access_denied" and request is not None:
-            await self._respond_to_client(
-                exchange,
-                request.redirect_uri,
-                request.state,
-                error,
-                "The login at the identity provider was cancelled.",
-            )
+            await self._respond_to_client(exchange, request.redirect_uri, request.state, error, messages.CANCELLED)
             return
         logger.warning("oauth_login_failed", extra={"error": error[:80]})
-        raise PageError("The identity provider did not log you in. Go back to the app and try again.", status=502)
+        raise PageError(messages.PROVIDER_FAILED, status=502)
 
-    def _provider_failed(self, error: OAuthError) -> PageError:
+    async def _report_provider_failure(
+        self, exchange: HttpExchange, request: ClientRequest | None, error: OAuthError
+    ) -> None:
+        """Tell a client on this computer, which waits; otherwise show a page, because anyone can register a client."""
         logger.warning("oauth_provider_failed", extra={"reason": error.message})
-        return PageError(f"{error.message}.", title="The login did not succeed", status=502)
+        is_account, url, text = isinstance(error, AccountRefused), "", messages.PROVIDER_FAILED
+        if request is not None and not is_account:
+            code = "temporarily_unavailable" if isinstance(error, ServerUnavailable) else "server_error"
+            url = self._error_url(request.redirect_uri, request.state, code, text)
+            if is_local_redirect(request.redirect_uri):
+                return await redirect(exchange, url)
+        text = f"{error.message}." if is_account else text
+        raise PageError(text, title="The login did not succeed", status=502, return_url=url)
 
     async def login(self, exchange: HttpExchange) -> None:
         """Serve the page that asks for an API key, and its form."""
@@ -291,7 +292,7 @@ class AuthorizationFlow:
             else:
                 self._wrong_keys.add(exchange.client)
                 logger.info("oauth_key_refused", extra={"client": exchange.client})
-                problem, status = _UNKNOWN_KEY, 403
+                problem, status = messages.UNKNOWN_KEY, 403
         request = login.request
         client_name = ""
         if request is not None:
@@ -354,7 +355,7 @@ class AuthorizationFlow:
         request = state.request
         client = await self._find_client(request.client_id, exchange)
         if await self._database().read(lambda c: store.is_revoked(c, state.user, client.client_id)):
-            raise PageError(_REVOKED)
+            raise PageError(messages.REVOKED)
         view = pages.ConsentView(
             server_name=self._config.server_name,
             client_name=client.name,
@@ -388,7 +389,7 @@ class AuthorizationFlow:
         if first(form, "decision") != "allow":
             now = self._clock()
             if not await self._database().write(lambda c: store.answer_consent(c, state.id, "", now)):
-                raise PageError(_ANSWERED)
+                raise PageError(messages.ANSWERED)
             description = "The user denied the request."
             await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
             return
@@ -402,7 +403,7 @@ class AuthorizationFlow:
         request, now = state.request, self._clock()
         _ = self._key_logins.generation  # reads the file of keys if it has changed
         if self._key_logins.check_user(state.user) is None:
-            raise PageError(_REVOKED)
+            raise PageError(messages.REVOKED)
         authorization = self._authorization(state, client)
         code = AuthorizationCode(
             authorization=authorization,
@@ -415,10 +416,10 @@ class AuthorizationFlow:
 
         def save(connection: Any) -> None:
             if store.is_revoked(connection, state.user, client.client_id):
-                raise PageError(_REVOKED)
+                raise PageError(messages.REVOKED)
             if answers_page:
                 if not store.answer_consent(connection, state.id, code_hash, now):
-                    raise PageError(_ANSWERED)
+                    raise PageError(messages.ANSWERED)
                 store.save_consent(connection, authorization, redirect_target(request.redirect_uri), now)
             store.save_code(connection, code_hash, code, now)
 
@@ -458,10 +459,10 @@ class AuthorizationFlow:
         try:
             state: Any = msgspec.convert(self._sealer.open(purpose, sealed), type=kind)
         except (ValueError, msgspec.ValidationError):
-            raise PageError(_EXPIRED) from None
+            raise PageError(messages.EXPIRED) from None
         cookie = self._browser.read(exchange)
         if not cookie or not hmac.compare_digest(hash_browser_cookie(cookie), state.browser):
-            raise PageError(_EXPIRED)
+            raise PageError(messages.EXPIRED)
         opened: S = state
         return opened
 

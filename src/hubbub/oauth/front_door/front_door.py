@@ -26,6 +26,7 @@ from hubbub.oauth.front_door.client_directory import ClientDirectory, Configured
 from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
+from hubbub.oauth.front_door.grant_events import describe_created, describe_ended
 from hubbub.oauth.front_door.key_logins import KeyLogins
 from hubbub.oauth.front_door.provider import Provider, ReadSecret, no_secret
 from hubbub.oauth.front_door.provider_logins import ProviderLogins
@@ -47,6 +48,7 @@ from hubbub.oauth.metadata import (
     insert_path,
 )
 from hubbub.ports import HttpExchange, Sealer
+from hubbub.protocol.calls import Principal
 from hubbub.security.api_keys import ApiKeys
 from hubbub.security.rates import Rate
 from hubbub.security.tenant_identity import TenantIdentity
@@ -55,7 +57,7 @@ from hubbub.security.verified_tokens import MatchAudience
 if TYPE_CHECKING:
     from hubbub.oauth.front_door.grants import TokenContext, TokenResponse
     from hubbub.oauth.front_door.store import GrantInfo
-    from hubbub.store.sql import Database
+    from hubbub.store.sql import Connection, Database
 
 AUTHORIZE_PATH: Final = "/oauth/authorize"
 TOKEN_PATH: Final = "/oauth/token"
@@ -143,6 +145,8 @@ class FrontDoor:
             has_tenants=identity is not None,
             clock=clock,
         )
+        self.on_event: Callable[[str, Principal, Mapping[str, str]], None] = lambda event, principal, facts: None
+        """Gets what the audit journal records: a grant was created or ended."""
         self._metadata = self._make_metadata()
         self.pages: Mapping[str, Mapping[str, Handler]] = self._page_routes(provider is not None)
         """The routes for browsers, by path and method."""
@@ -287,7 +291,7 @@ class FrontDoor:
 
         now, _ = self._clock(), self._key_logins.generation
         check = self._key_logins.check
-        self.tokens.add_ended(await self._database().write(lambda c: store.sweep(c, check, now)))
+        self._end(await self._database().write(lambda c: store.sweep(c, check, now)))
 
     # -- administration --------------------------------------------------------------
 
@@ -312,9 +316,21 @@ class FrontDoor:
         from hubbub.oauth.front_door import store
 
         now = self._clock()
-        ended = await self._database().write(lambda c: store.revoke(c, tenant, user, client_id, now))
-        self.tokens.add_ended(ended)
+
+        def revoke(connection: Connection) -> tuple[list[GrantInfo], list[str]]:
+            known = store.list_grants(connection, tenant, user)
+            return known, store.revoke(connection, tenant, user, client_id, now)
+
+        known, ended = await self._database().write(revoke)
+        self._end(ended, {info.grant_id: info for info in known})
         return len(ended)
+
+    def _end(self, grant_ids: Iterable[str], known: Mapping[str, GrantInfo] | None = None) -> None:
+        """Refuse the access tokens of grants that ended, and record that."""
+        grant_ids = tuple(grant_ids)
+        self.tokens.add_ended(grant_ids)
+        for grant_id in grant_ids:
+            self.on_event(*describe_ended(grant_id, None if known is None else known.get(grant_id)))
 
     # -- endpoints for clients -------------------------------------------------------
 
@@ -354,9 +370,13 @@ class FrontDoor:
                 and client is not None
             ):
                 ended = await self._provider_logins.check(first(form, "refresh_token"), client.client_id)
-                self.tokens.add_ended(ended)
-            make = await self._prepare(client, "" if proof is None else proof.key_thumbprint)
+                self._end(ended)
+            signed: list[Grant] = []
+            make = await self._prepare(client, "" if proof is None else proof.key_thumbprint, signed)
             response = await self._database().write(lambda c: answer_token_request(make(c), form, headers))
+            if response.status == _OK and first(form, "grant_type") == "authorization_code":
+                for grant in signed[-1:]:
+                    self.on_event(*describe_created(grant))
             if proof is not None and response.status == _OK:
                 # Proofs of refused requests are not remembered, because any client can send these. Two requests at
                 # the same time could use one proof, but each needs a code or refresh token of its own.
@@ -387,7 +407,7 @@ class FrontDoor:
                 await _respond_later(exchange, "Too many wrong client secrets", wait_s)
                 return
             response = await answer(form, credentials.headers, client)
-            self.tokens.add_ended(response.ended_grant_ids)
+            self._end(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
             fields = tuple(field for field in fields if field[0] != b"content-type")
             await respond_json(exchange, response.status, response.body, fields or ((b"cache-control", b"no-store"),))
@@ -415,13 +435,16 @@ class FrontDoor:
             return None
         return self._proofs.verify(proof, method=exchange.method, url=self._config.url(exchange.path))
 
-    async def _prepare(self, client: Client | None, jkt: str = "") -> MakeContext:
+    async def _prepare(self, client: Client | None, jkt: str = "", signed: list[Grant] | None = None) -> MakeContext:
+        """Return what makes the context of a request in a transaction; `signed` gets the grants that get a token."""
         from hubbub.oauth.front_door.grants import TokenContext
 
         kid, key = await self._keys.current()
         now, _ = self._clock(), self._key_logins.generation
 
         def sign(grant: Grant, scopes: tuple[str, ...]) -> str:
+            if signed is not None:
+                signed.append(grant)
             return sign_access_token(kid, key, self._config.issuer, grant, scopes, now)
 
         def find(client_id: str) -> Client | None:

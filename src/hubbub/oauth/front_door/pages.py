@@ -63,6 +63,7 @@ button {
 button.primary { border-color: var(--accent); background: var(--accent); color: var(--on-accent); }
 button:hover { filter: brightness(1.08); }
 :focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
+pre { overflow-x: auto; padding: 0.75rem; border: 1px solid var(--line); border-radius: 0.5rem; white-space: pre; }
 @media (max-width: 26rem) {
   body { align-items: flex-start; }
   main { padding: 1.25rem; }
@@ -71,6 +72,7 @@ button:hover { filter: brightness(1.08); }
 }
 """
 STYLE: Final = _STYLE.encode()
+_PROBLEM: Final = "problem"
 
 
 class ConsentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +147,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 <button type="submit" name="decision" value="deny">Cancel</button>
 </div>
 </form>"""
-    return make_page(f"{view.client_name} – {view.server_name}", body, style_url)
+    return make_page(f"Allow {view.client_name}? - {view.server_name}", body, style_url)
 
 
 def login_page(*, server_name: str, client_name: str, action: str, state: str, problem: str, style_url: str) -> bytes:
@@ -154,20 +156,33 @@ def login_page(*, server_name: str, client_name: str, action: str, state: str, p
     if client_name:
         reason = f"{escape(client_name)} wants to connect to this server. Log in with your API key to decide."
         assurance = "The key stays at this server: the app gets a token of its own, which you can revoke."
-    warning = f'<p class="warning" role="alert">{escape(problem)}</p>' if problem else ""
     body = f"""\
 <p class="server">{escape(server_name)}</p>
 <h1>Log in</h1>
 <p>{reason}</p>
-{warning}
+{problem_alert(problem)}
 <form method="post" action="{escape(action)}">
 <input type="hidden" name="state" value="{escape(state)}">
 <label for="key">API key</label>
-<input id="key" name="key" type="password" autocomplete="current-password" required autofocus spellcheck="false">
+{key_field(is_wrong=bool(problem))}
 <p class="muted">{assurance}</p>
 <div class="actions"><button type="submit" class="primary">Continue</button></div>
 </form>"""
     return make_page(f"Log in – {server_name}", body, style_url)
+
+
+def problem_alert(problem: str) -> str:
+    """Return a message about a form, as HTML; empty if there is no problem."""
+    return f'<p class="warning" role="alert" id="{_PROBLEM}">{escape(problem)}</p>' if problem else ""
+
+
+def key_field(*, is_wrong: bool) -> str:
+    """Return the field for an API key; after a wrong key, it names the message about that to screen readers."""
+    wrong = f' aria-invalid="true" aria-describedby="{_PROBLEM}"' if is_wrong else ""
+    return (
+        '<input id="key" name="key" type="password" autocomplete="current-password" required autofocus '
+        f'spellcheck="false"{wrong}>'
+    )
 
 
 def error_page(*, server_name: str, title: str, message: str, style_url: str, return_url: str = "") -> bytes:

@@ -69,6 +69,10 @@ class LoginEnded(AuthorizationFailed):
     """The provider no longer confirms the login of a person."""
 
 
+class AccountRefused(AuthorizationFailed):
+    """The account of a person cannot be used here; the message says why, and is for the person."""
+
+
 class ProviderLogin(msgspec.Struct, frozen=True):
     """A person who logged in."""
 
@@ -179,7 +183,8 @@ class Provider:
         except (InvalidJwt, InvalidClaim) as error:
             logger.warning("oauth_id_token_refused", extra={"issuer": self._config.issuer, "reason": str(error)})
             subject = "The ID token of your login" if isinstance(error, InvalidJwt) else "Your account"
-            raise AuthorizationFailed(
+            refused = AuthorizationFailed if isinstance(error, InvalidJwt) else AccountRefused
+            raise refused(
                 f"{subject} cannot be used at this server: {error}. Ask its operator to check [oauth.provider]"
             ) from None
         except KeysUnavailable:
