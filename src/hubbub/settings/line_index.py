@@ -34,8 +34,8 @@ def _index_lines(text: str) -> dict[Path, int]:
     section: Path = ()
     for number, line in enumerate(text.splitlines(), 1):
         header = _HEADER.match(line)
-        if header is not None:
-            section = _resolve_indexes(_split_key(header[2]), lengths)
+        if header is not None and (parts := _split_key(header[2])):  # a line of a text may look like a header
+            section = _resolve_indexes(parts, lengths)
             if header[1]:
                 index = lengths[section] = lengths.get(section, -1) + 1
                 lines.setdefault(section, number)
