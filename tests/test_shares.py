@@ -174,3 +174,12 @@ async def test_a_slot_left_by_a_waiter_is_not_lost() -> None:
     slots.give_back("cid")
     assert slots.taken == 0
     assert slots.take_nowait("ada")
+
+
+def test_callers_with_tokens_of_an_issuer_are_no_tenant() -> None:
+    shares = Shares(64)
+    for number in range(64):
+        owner = f"https://login.example#user{number}"
+        assert shares.has_room(owner)
+        shares.take(owner)
+    assert shares.total == 64

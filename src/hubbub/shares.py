@@ -21,7 +21,8 @@ from hubbub import bounds
 def tenant_of(owner: str) -> str:
     """Return the tenant of an owner `tenant/user#credential`; empty for any other owner."""
     tenant, _, user = owner.partition("/")
-    return tenant if "#" in user else ""
+    # Without tenants, a caller with a token may have the name `https://issuer#subject`.
+    return tenant if "#" in user and ":" not in tenant else ""
 
 
 class Shares:
