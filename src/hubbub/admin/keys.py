@@ -142,9 +142,9 @@ def register(
         """
         require_operator(context, _WHY)
         await _change(lambda: revoke_records(path, name))
+        tools.record(context, "key.revoked", {"key": name})  # first: what follows may fail
         # A later key of this name may belong to another person. No other credential has this name.
         await after_revoke(PRINCIPAL_PREFIX + name)
-        tools.record(context, "key.revoked", {"key": name})
         return RevokedKey(name=name)
 
     async def _change(work: Callable[[], T]) -> T:
