@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -30,6 +31,18 @@ class AdminTools:
         self._record_event = record_event
         self.operator_tools: set[str] = set()
         """Names of the tools that only operators can use; for administrators of a tenant they do not exist."""
+
+    def close_at_end(self, close: Callable[[], None]) -> None:
+        """Call a function when the hub ends."""
+
+        @asynccontextmanager
+        async def closing(server: Server) -> AsyncIterator[None]:
+            try:
+                yield
+            finally:
+                close()
+
+        self._server.add_lifespan(closing)
 
     def record(
         self, context: Context, event: str, facts: Mapping[str, Fact], *, server: str = "", tool: str = ""

@@ -87,6 +87,7 @@ class Verification(msgspec.Struct, rename="camel", kw_only=True):
 def register(tools: AdminTools, folder: Path) -> None:
     """Register the tools of this area, for the journal in a folder."""
     readers = Threads(MAX_READERS)  # of their own, so that nothing else waits for them
+    tools.close_at_end(readers.close)
 
     @tools.read("hub.audit.search")
     async def search(
