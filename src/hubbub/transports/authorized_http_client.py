@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
+_MIN_MASKED: Final = 8
+"""Shorter parts of a credential may be common words, such as `Bearer`."""
 REFUSALS: Final = (_UNAUTHORIZED, _FORBIDDEN)
 _CREDENTIAL_HEADER: Final = re.compile(r"(?i)key|token|auth|cookie|secret|password")
 """Names of headers in which callers send credentials of their own, such as X-API-Key."""
@@ -168,9 +170,12 @@ class AuthorizedHttpClient(HttpClient):
 async def _add_answer(error: TransportError, response: HttpResponse, url: str, sent: Sequence[str]) -> None:
     """Put the answer of a server before an error, because it may say what is wrong with the caller's own credential."""
 
+    # Also the parts of a cookie, and of a value such as `Bearer ...`, by themselves.
+    parts = {part for value in sent for part in (value, *re.split(r"[\s;=]+", value)) if len(part) >= _MIN_MASKED}
+
     def mask(text: str) -> str:
-        for value in sent:
-            text = text.replace(value, "***") if value else text
+        for part in sorted(parts, key=len, reverse=True):
+            text = text.replace(part, "***")
         return text
 
     try:
