@@ -336,7 +336,7 @@ def test_a_tenant_has_at_most_its_number_of_concurrent_calls() -> None:
     refusal = tenant_calls.acquire("acme")
     assert isinstance(refusal, TooManyCalls)
     assert refusal.message == (
-        "Too many calls: 2 of tenant 'acme' are running, its limit. The call was not made; "
+        "Too many calls: tenant 'acme' has reached its limit of 2 concurrent calls. The call was not made; "
         "repeat it when others have finished"
     )
     assert refusal.data == {"retryAfterMs": 1000}

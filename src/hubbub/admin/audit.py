@@ -23,9 +23,9 @@ MAX_RECORDS: Final = 1000
 PAGE_BYTES: Final = 1024 * 1024
 """Lines of the journal in one result, of which it has at least one."""
 MAX_READ_BYTES: Final = 16 * 1024 * 1024
-"""What one request reads of the journal, which takes about 0.1 s of CPU; `hub.audit.verify` reads all of it."""
+"""Bytes of the journal that one request reads, in about 0.1 s of CPU time; `hub.audit.verify` reads all of it."""
 MAX_READERS: Final = 2
-"""Requests that read the journal at the same time, of one caller one; others wait."""
+"""Requests that read the journal at the same time, at most one for each caller; others wait."""
 MAX_HEAD_CHARACTERS: Final = 4096
 _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -86,7 +86,7 @@ class Verification(msgspec.Struct, rename="camel", kw_only=True):
 
 def register(tools: AdminTools, folder: Path) -> None:
     """Register the tools of this area, for the journal in a folder."""
-    readers = Threads(MAX_READERS)  # of their own, so that nothing else waits for them
+    readers = Threads(MAX_READERS)  # separate threads, so that nothing else waits for these requests
     tools.close_at_end(readers.close)
 
     @tools.read("hub.audit.search")

@@ -308,7 +308,7 @@ class TenantCalls:
         if limit is None or self._running.get(tenant, 0) < limit:
             return None
         return TooManyCalls(
-            f"Too many calls: {limit} of tenant {tenant!r} are running, its limit. "
+            f"Too many calls: tenant {tenant!r} has reached its limit of {limit} concurrent calls. "
             "The call was not made; repeat it when others have finished",
             TOO_MANY_CALLS_RETRY_S,
         )

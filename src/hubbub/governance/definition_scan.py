@@ -18,10 +18,10 @@ from hubbub.governance.hidden_characters import show_hidden
 from hubbub.governance.scan_rules import RULES, TEXT_RULES, Severity
 
 MAX_SCANNED_CHARACTERS: Final = 128 * 1024
-"""Characters of one definition that are scanned; more is a finding."""
+"""Characters of one definition that are scanned; a longer definition is a finding."""
 MAX_FINDINGS: Final = 50
 _MAX_DEPTH: Final = 64
-"""Levels of one definition that are scanned; more are a finding."""
+"""Levels of one definition that are scanned; deeper nesting is a finding."""
 _EXCERPT_CHARACTERS: Final = 80
 _EXCERPT_CONTEXT: Final = 20
 _SEVERITIES: Final[dict[str, Severity]] = {rule.id: rule.severity for rule in RULES}
@@ -91,7 +91,7 @@ def _excerpt(text: str, start: int, end: int) -> str:
 
 
 def _texts(value: Any, path: str, depth: int) -> Iterator[tuple[str, str | None, bool]]:
-    """Yield each path with its text, and whether it is a name; None instead of what is nested too deeply."""
+    """Yield each path with its text, and whether it is a name; None in place of a value that is nested too deeply."""
     if isinstance(value, str):
         yield path, value, path in ("name", "title") or path.endswith("].name")
     elif depth >= _MAX_DEPTH and isinstance(value, Mapping | list):

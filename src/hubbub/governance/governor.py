@@ -135,14 +135,14 @@ class Governor:
         elif self._journal is not None:
             event = self._make_event("decision", call, action, target, decision, shown_as)
         if tenant_calls is not None and (busy := tenant_calls.acquire(tenant)) is not None:
-            self._record_unmade(event, approval, busy)
+            self._record_skipped_call(event, approval, busy)
             raise await self._refuse(call, action, target, busy)
         try:
             if self._journal is not None and event is not None:
                 try:
                     await self._journal.record(event)
                 except BaseException as failure:
-                    self._record_unmade(event, approval, failure)
+                    self._record_skipped_call(event, approval, failure)
                     raise
             elif approval is None:
                 return await request(call)
@@ -235,8 +235,10 @@ class Governor:
             journal.record_later(make_end_event(event, started, outcome, size=size))
         return reply
 
-    def _record_unmade(self, event: AuditEvent | None, approval: ApprovalRequest | None, error: BaseException) -> None:
-        """Record the end of a call that was not made although its decision is recorded, or its approval was used."""
+    def _record_skipped_call(
+        self, event: AuditEvent | None, approval: ApprovalRequest | None, error: BaseException
+    ) -> None:
+        """Record the end of a call that was not made after its decision was recorded or its approval was used."""
         if event is not None and (approval is not None or isinstance(error, asyncio.CancelledError)):
             outcome = "refused" if isinstance(error, HubbubError) else find_outcome(error)
             self.record_event(make_end_event(event, perf_counter(), outcome, error=error))
@@ -290,7 +292,7 @@ class Governor:
         if self._denials.count(key, group):
             return None
         event = self._make_event("decision", call, action, target, decision, shown_as)
-        # The memory for a longer name is better used for others.
+        # A long name would use memory that can count many denials of shorter names.
         self._denials.begin(key, group, event, is_remembered=len(target.name) <= MAX_TEXT_CHARACTERS)
         return event
 

@@ -347,7 +347,7 @@ class Journal:
             try:
                 self._writer.append([item.payload for item in items])
                 written = len(items)
-            except Exception as raised:  # Whatever it is, the callers wait for an answer.
+            except Exception as raised:  # of any kind: the callers wait for an answer
                 error = raised
                 written = self._writer.written
         self._notify(self._finish_group, items[:written], items[written:], error)
@@ -368,7 +368,7 @@ class Journal:
         try:
             self._writer.append([payload])
         finally:
-            if self._writer.written:  # Even if the seal after it failed.
+            if self._writer.written:  # also if the seal after it could not be written
                 self._reported = counts
         self._notify(self._note_success)
 

@@ -114,7 +114,7 @@ def read_bounded_tail(
 ) -> tuple[list[tuple[bytes, AuditRecord]], bool]:
     """Return the last records that match among the last bytes of the journal, and whether earlier ones were left out.
 
-    Only if there are fewer than `number` does it matter whether records were left out.
+    That is meaningful only if fewer than `number` records are returned.
 
     Raises: OSError.
     """
@@ -127,7 +127,7 @@ def read_bounded_tail(
         start = max(0, size - max_bytes)
         max_bytes -= size - start
         last: deque[tuple[bytes, AuditRecord]] = deque(maxlen=number - len(found))
-        for line in read_lines(segment.path, start):  # The first may be a part of a line, which is no record.
+        for line in read_lines(segment.path, start):  # The first line may be incomplete; it is skipped.
             record = _decode(line)
             if record is not None and wanted.matches(record):
                 last.append((line, record))
@@ -226,7 +226,7 @@ def _segments_from(folder: Path, first_seq: int) -> list[Segment]:
 
 
 def _is_before(segment: Segment, since: str) -> bool:
-    """Whether all records of a segment are earlier than a time: none is of a later day than the first, but the seal."""
+    """Whether all records of a segment are earlier than a time. Except for the seal, all are of the same day."""
     if not since:
         return False
     with segment.path.open("rb") as file:

@@ -335,7 +335,7 @@ CHARACTER_RULES: Final = (
     ScanRule("hidden-control", "high", "Contains control characters, which can change what a terminal shows."),
     ScanRule("mixed-scripts", "high", "A word mixes letters of scripts that look alike, such as Latin and Cyrillic."),
     ScanRule("too-long", "high", "Has more text than is scanned."),
-    ScanRule("too-deep", "high", "Is nested deeper than is scanned."),
+    ScanRule("too-deep", "high", "Has more levels than the scan reads."),
 )
 """Rules about characters."""
 

@@ -9,7 +9,7 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.settings.fields import SECRET_SOURCE_FORM, Setting, list_settings
-from hubbub.settings.misfits import SECRET_SOURCE_ADVICE, describe_choices, find_misfit
+from hubbub.settings.invalid_values import SECRET_SOURCE_ADVICE, describe_choices, find_invalid_value
 from hubbub.settings.secret import Secret
 from hubbub.settings.sources import (
     GOVERNANCE,
@@ -104,9 +104,9 @@ def read_table_list(kind: type[S], sources: Sources, section: Sequence[str]) -> 
         try:
             found.append(_convert_value(item, kind))
         except ValueError:  # also of `__post_init__`
-            misfit = find_misfit(kind, item, _convert_value)
-            place = sources.file.locate((*section, str(index), *misfit.path))
-            raise SettingsError(f"{place} {misfit.problem}") from None
+            invalid = find_invalid_value(kind, item, _convert_value)
+            place = sources.file.locate((*section, str(index), *invalid.path))
+            raise SettingsError(f"{place} {invalid.problem}") from None
     return tuple(found)
 
 
@@ -210,16 +210,16 @@ def _convert(given: GivenValue, setting: Setting, sources: Sources) -> Any:
             value = _split_or_refuse(given, value)
         return _convert_value(value, setting.annotation, strict=not given.is_text)
     except (msgspec.DecodeError, UnicodeEncodeError):
-        raise _misfit_error(given, setting, value, sources) from None
+        raise _invalid_value_error(given, setting, value, sources) from None
 
 
-def _misfit_error(given: GivenValue, setting: Setting, value: Any, sources: Sources) -> SettingsError:
+def _invalid_value_error(given: GivenValue, setting: Setting, value: Any, sources: Sources) -> SettingsError:
     if given.is_text:
         return SettingsError(f"{given.origin} {_describe_text(setting, given.value, value)}")
-    misfit = find_misfit(setting.annotation, value, _convert_value)
+    invalid = find_invalid_value(setting.annotation, value, _convert_value)
     if given.path and sources.file is not None:
-        return SettingsError(f"{sources.file.locate((*given.path, *misfit.path))} {misfit.problem}")
-    return SettingsError(f"{'.'.join((given.origin, *misfit.path))} {misfit.problem}")
+        return SettingsError(f"{sources.file.locate((*given.path, *invalid.path))} {invalid.problem}")
+    return SettingsError(f"{'.'.join((given.origin, *invalid.path))} {invalid.problem}")
 
 
 def _normalize(text: str, setting: Setting) -> str:
@@ -266,7 +266,7 @@ def _describe_text(setting: Setting, text: Any, value: Any) -> str:
         return "must be text"
     if setting.choices:
         return describe_choices(setting.choices, text)
-    return find_misfit(setting.annotation, value, partial(_convert_value, strict=False)).problem
+    return find_invalid_value(setting.annotation, value, partial(_convert_value, strict=False)).problem
 
 
 def _missing_error(setting: Setting, section: tuple[str, ...]) -> SettingsError:

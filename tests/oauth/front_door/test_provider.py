@@ -196,7 +196,7 @@ async def test_a_page_instead_of_tokens_is_logged_with_its_status(
         async with open_door(tmp_path, provider=ProviderConfig(issuer=provider.issuer, client_id="hub")) as door:
             page = await _log_in_at(provider, door)
             assert page.status == 502
-            assert "Try again in a few minutes; otherwise tell the operator of this server" in page.text
+            assert "Try again in a few minutes; if that does not help, tell the operator of this server" in page.text
             assert provider.issuer not in page.text.partition("<main>")[2]
             (reason,) = [each.__dict__["reason"] for each in caplog.records if each.msg == "oauth_provider_failed"]
             assert f"answered with status {status}" in reason

@@ -61,7 +61,7 @@ class IntrospectionVerifier:
         self._endpoint = ""
         self._found_at = float("-inf")
         self._slots = SharedSlots(limits.INTROSPECTIONS)
-        """Divided among network addresses, so that one that sends many invalid tokens does not keep others out."""
+        """Divided among network addresses, so that one that sends many invalid tokens does not block others."""
 
     @property
     def generation(self) -> int:
@@ -88,7 +88,7 @@ class IntrospectionVerifier:
         except (HubbubError, OSError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
             logger.warning("introspection_failed", extra={"issuer": self._issuer.url, "reason": reason})
-            raise KeysUnavailable("The authorization server did not introspect the token") from None
+            raise KeysUnavailable("The authorization server did not introspect the token; try again later") from None
         return self._read(claims)
 
     async def _introspect(self, token: bytes) -> dict[str, Any]:

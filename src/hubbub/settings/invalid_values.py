@@ -1,4 +1,4 @@
-"""Finds which part of a value does not fit its setting, and describes what it must be instead."""
+"""Finds the invalid part of a setting's value, and describes what it must be instead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.settings.secret import Secret
 from hubbub.suggestions import find_closest, format_suggestion
 
 Convert = Callable[[Any, Any], Any]
-"""Converts a value to an annotation; raises `ValueError` if it does not fit."""
+"""Converts a value to an annotation; raises `ValueError` if it is invalid."""
 
 SECRET_SOURCE_ADVICE: Final = (
     'must say where the secret is, such as { env = "NAME" } or { file = "secret.txt" }; '
@@ -28,8 +28,8 @@ _PLACE: Final = re.compile(r" - at `\$.*`$")
 _TYPE_TEXTS: Final[dict[Any, str]] = {int: "a whole number", bool: "true or false", float: "a number", str: "text"}
 
 
-class Misfit(NamedTuple):
-    """A part of a value that does not fit."""
+class InvalidValue(NamedTuple):
+    """The part of a value that its setting does not allow."""
 
     path: tuple[str, ...]
     """Where it is in the value; empty for the value itself."""
@@ -37,11 +37,11 @@ class Misfit(NamedTuple):
     """What follows its name in a message: `must be a list, such as ["a"]`."""
 
 
-def find_misfit(annotation: Any, value: Any, convert: Convert) -> Misfit:
-    """Find the first part that does not fit; `convert` must have refused the value."""
+def find_invalid_value(annotation: Any, value: Any, convert: Convert) -> InvalidValue:
+    """Find the first invalid part of a value that `convert` has refused."""
     members, metas = _unwrap(annotation)
     if len(members) != 1:
-        return Misfit((), _describe_union(members, metas, value))
+        return InvalidValue((), _describe_union(members, metas, value))
     kind = members[0]
     origin = get_origin(kind) or kind
     if origin is dict and isinstance(value, dict):
@@ -51,32 +51,32 @@ def find_misfit(annotation: Any, value: Any, convert: Convert) -> Misfit:
     elif _is_struct(kind) and isinstance(value, dict):
         return _find_in_table(kind, value, convert)
     else:
-        return Misfit((), _describe(kind, metas, value, convert))
+        return InvalidValue((), _describe(kind, metas, value, convert))
     for (key, item), item_annotation in zip(items, annotations, strict=True):
         if not _fits(item_annotation, item, convert):
-            misfit = find_misfit(item_annotation, item, convert)
-            return Misfit((str(key), *misfit.path), misfit.problem)
-    return Misfit((), _describe(kind, metas, value, convert))
+            invalid = find_invalid_value(item_annotation, item, convert)
+            return InvalidValue((str(key), *invalid.path), invalid.problem)
+    return InvalidValue((), _describe(kind, metas, value, convert))
 
 
-def _find_in_table(kind: type[msgspec.Struct], table: dict[str, Any], convert: Convert) -> Misfit:
+def _find_in_table(kind: type[msgspec.Struct], table: dict[str, Any], convert: Convert) -> InvalidValue:
     settings = {setting.key: setting for setting in list_settings(kind)}
     for key, value in table.items():
         if key not in settings:
-            return Misfit((key,), f"is not a setting{format_suggestion(key, settings)}")
+            return InvalidValue((key,), f"is not a setting{format_suggestion(key, settings)}")
         if not _fits(settings[key].annotation, value, convert):
-            misfit = find_misfit(settings[key].annotation, value, convert)
-            return Misfit((key, *misfit.path), misfit.problem)
+            invalid = find_invalid_value(settings[key].annotation, value, convert)
+            return InvalidValue((key, *invalid.path), invalid.problem)
     for key, setting in settings.items():
         if setting.default is msgspec.NODEFAULT and key not in table:
-            return Misfit((), f"needs {key!r}: {setting.description}")
+            return InvalidValue((), f"needs {key!r}: {setting.description}")
     try:
         convert(table, kind)
     except ValueError as error:  # `__post_init__` refuses combinations of values.
         text = _PLACE.sub("", str(error))
         name, _, problem = text.partition(" ")
-        return Misfit((name,), problem) if name in table else Misfit((), f"is not valid: {text}")
-    return Misfit((), "is not valid")
+        return InvalidValue((name,), problem) if name in table else InvalidValue((), f"is not valid: {text}")
+    return InvalidValue((), "is not valid")
 
 
 def _fits(annotation: Any, value: Any, convert: Convert) -> bool:
