@@ -122,7 +122,7 @@ class DpopProofs:
         if token is not None and not _is_hash_of(claims.get("ath"), token):
             raise InvalidProof("ath is not the hash of the access token")
         if key_thumbprint is not None and not hmac.compare_digest(proven, key_thumbprint):
-            raise InvalidProof("the proof was made with another key than that of the token")
+            raise InvalidProof("the proof is not signed with the key of the token")
         verified = self._read(proven, claims.get("jti"), claims.get("iat"))
         self._check_unused(verified)
         return verified

@@ -60,7 +60,7 @@ class LoginRequired(OAuthError):
     """The command to run, if the settings have one."""
 
     @classmethod
-    def at(cls, url: str, login_command: str) -> LoginRequired:
+    def for_server(cls, url: str, login_command: str) -> LoginRequired:
         """Return the error for a server: with the command to run, or else with the advice for Python programs."""
         if login_command:
             error = cls(f"{url} needs a login: run `{login_command}`")
@@ -80,7 +80,7 @@ class UserLoginRequired(LoginRequired):
 
 
 def mask_values(text: str, values: Iterable[str]) -> str:
-    """Hide what was sent to a server, plain or form-encoded, in a text with which the server may repeat it."""
+    """Hide values that were sent to a server, plain or form-encoded, in a text that the server returned."""
     long = [value for value in values if len(value) >= limits.MASKED_CHARACTERS]
     forms = {form for value in long for form in (value, quote(value, safe=""), quote_plus(value))}
     for form in sorted(forms, key=len, reverse=True):

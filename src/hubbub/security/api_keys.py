@@ -71,7 +71,7 @@ class ValidKey(msgspec.Struct, frozen=True):
     """A key that is in the file and has not ended."""
 
     reference: str
-    """Its id and version; a later key of the same name has another one."""
+    """The id and version of the key. A later key of the same name has another reference."""
     principal: Principal
     ends_at: float
     """When what depends on it ends, in seconds since 1970."""
@@ -175,10 +175,10 @@ class ApiKeys:
         entry = self._find(sent)
         return None if entry is None else _valid_key(entry)
 
-    def find_reference(self, reference: str) -> ValidKey | None:
+    def find_by_reference(self, reference: str) -> ValidKey | None:
         """Return the key with this reference; None if it was removed or has ended.
 
-        It may be called in any thread. `generation` has the file read if it changed; this does not.
+        Works in any thread, because it does not read the file; `generation` reads it if it changed.
         """
         entry = self._entries.get(reference.partition(".")[0])
         if entry is None or entry.reference != reference or entry.ends_at <= self.clock():

@@ -142,7 +142,7 @@ class OAuthAuthorizer:
             return False
         now = self._client.clock()
         if len(self._step_ups) == limits.STEP_UPS and abs(now - self._step_ups[0]) < limits.STEP_UP_WINDOW_S:
-            return False  # a server that names another scope each time would ask the person for ever
+            return False  # a server could require another login for each request
         self._step_ups.append(now)
         with self._paused_timeouts():
             await self._share("step-up", lambda: self._log_in(challenge, sent, more_scopes=scopes))
@@ -194,7 +194,7 @@ class OAuthAuthorizer:
         try:
             stored = await self._store.load(self._client.key(credentials.issuer))
         except HubbubError:
-            return  # a store that fails at the moment ends no login
+            return  # while the store fails, the login remains
         if stored is None and self._credentials is credentials:
             self._forget()
 
@@ -276,7 +276,7 @@ class OAuthAuthorizer:
     ) -> Credentials:
         handler = self._redirect_handler()
         if handler is None:
-            raise LoginRequired.at(show_url(self._client.server_url), self._settings.login_command)
+            raise LoginRequired.for_server(show_url(self._client.server_url), self._settings.login_command)
         try:
             async with asyncio.timeout(limits.LOGIN_S), handler.open() as receiver:
                 url, pending = await self._client.begin_login(

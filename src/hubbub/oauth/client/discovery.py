@@ -147,9 +147,9 @@ async def _find_resource(
 
 
 async def _fetch_first(documents: DocumentClient, urls: list[str], kind: type[Document]) -> Document | None:
-    """Fetch the first document that exists. Some web sites answer every path with a page, which is none.
+    """Fetch the first document that exists. Other pages are skipped, because some sites answer every path with one.
 
-    Raises: MetadataError, if only such answers were found.
+    Raises: MetadataError, if only other pages were found.
     """
     unreadable: MetadataError | None = None
     for url in urls:

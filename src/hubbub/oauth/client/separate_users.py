@@ -15,7 +15,7 @@ _SEPARATOR: Final = "|"
 
 
 class SeparateUserStore:
-    """Stores the credentials of a hub's users under the hub too. Implements `CredentialStore`.
+    """Stores the credentials of a hub's users under keys that also name the hub. Implements `CredentialStore`.
 
     Two hubs of one person may have different users of the same name. The hub's own credentials, which have no user,
     are those of `hubbub login` and are shared.
@@ -38,7 +38,7 @@ class SeparateUserStore:
         return await self._store.delete(self._stored(key))
 
     async def list(self, *, resource: str | None = None, principal: str | None = None) -> Sequence[CredentialKey]:
-        """Return the keys of this resource and principal; None: of any of this hub."""
+        """Return the keys of a resource and a principal of this hub; None stands for all."""
         stored = None if principal is None else self._stored(CredentialKey("", "", principal)).principal
         return [
             replace(key, principal=key.principal.removeprefix(self._prefix))

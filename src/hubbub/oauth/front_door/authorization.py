@@ -256,7 +256,7 @@ class AuthorizationFlow:
     async def _report_provider_failure(
         self, exchange: HttpExchange, request: ClientRequest | None, error: OAuthError
     ) -> None:
-        """Tell a client on this computer, which waits; otherwise show a page, because anyone can register a client."""
+        """Redirect to a waiting client on this computer; otherwise show a page, as any app can register a client."""
         logger.warning("oauth_provider_failed", extra={"reason": error.message})
         is_account, url, text = isinstance(error, AccountRefused), "", messages.PROVIDER_FAILED
         if request is not None and not is_account:

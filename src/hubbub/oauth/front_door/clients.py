@@ -23,7 +23,7 @@ _REFUSED_SCHEMES: Final = frozenset(
 )  # fmt: skip
 _URI: Final = re.compile(r"[!-~]+")
 _BLANK_LETTERS: Final = frozenset("\u115f\u1160\u3164\uffa0")
-"""Letters that are shown as nothing."""
+"""Letters that are invisible."""
 
 
 class ClientMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,7 +139,7 @@ def check_redirect_uri(uri: str) -> None:
     elif "@" in parts.netloc:
         problem = "must not have a user"
     elif "%" in parts.netloc:
-        problem = "must not have an encoded host"  # browsers decode it, and go elsewhere than the consent page says
+        problem = "must not have an encoded host"  # browsers open the decoded host, which the page does not show
     elif parts.scheme in ("http", "https"):
         if not host or (parts.scheme == "http" and not is_loopback(host)):
             problem = "must use https, or http on a loopback address"

@@ -260,7 +260,7 @@ class FrontDoor:
         swept_keys = seen_keys = self._key_logins.generation
         while True:
             try:
-                # A file that is being written by hand may lack keys for a moment, so a change is used one turn later.
+                # While a person edits the file, keys may be missing for a moment, so wait until it no longer changes.
                 previous_keys, seen_keys = seen_keys, self._key_logins.generation
                 if waited_s >= limits.SWEEP_S or swept_keys != seen_keys == previous_keys:
                     swept_keys = seen_keys

@@ -36,7 +36,7 @@ class KeyLogins:
 
     @property
     def generation(self) -> int:
-        """Grows with every change of the keys; reads the file if it has changed."""
+        """A number that grows with every change of the keys. Reads the file if it has changed."""
         return 0 if self._keys is None else self._keys.generation
 
     def find_user(self, key: str) -> User | None:
@@ -50,19 +50,19 @@ class KeyLogins:
         )
 
     def check(self, key: str, tenant: str, user: str) -> LoginStatus | None:
-        """Return the status of a login of a user by this reference of a key; None: it has ended.
+        """Return the status of a user's login with the key that has this reference; None: the login has ended.
 
-        It may be called in any thread, after `generation` was read in that of the event loop.
+        Works in any thread, after `generation` was read in the thread of the event loop.
         """
         if self._keys is None:
             return None if key else _NOT_BY_KEY
-        found = self._keys.find_reference(key)
+        found = self._keys.find_by_reference(key)
         if found is None or (found.principal.tenant, self._user_name(found.principal)) != (tenant, user):
             return None
         return LoginStatus(found.principal.scopes, found.ends_at)
 
     def check_user(self, user: User) -> LoginStatus | None:
-        """Do the same for a person of a record."""
+        """Return the status of the login of a person in a record; None: it has ended."""
         return self.check(user.key, user.tenant, user.name)
 
     def _user_name(self, principal: Principal) -> str:

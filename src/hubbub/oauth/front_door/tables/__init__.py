@@ -72,11 +72,11 @@ revocations = Table(
     "oauth_revocations",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("tenant", Text),  # null: all tenants; so are user and client
+    Column("tenant", Text),  # null: all tenants; the same for user and client
     Column("user_name", Text),
     Column("client_id", Text),
-    Column("revoked_at_us", BigInteger, nullable=False),  # microseconds: a login may follow at once
-    Column("expires_at", BigInteger, nullable=False),  # when no login from before can be continued
+    Column("revoked_at_us", BigInteger, nullable=False),  # in microseconds, because a login may follow at once
+    Column("expires_at", BigInteger, nullable=False),  # when every login that began before has expired
 )
 
 consents = Table(
