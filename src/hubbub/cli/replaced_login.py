@@ -1,4 +1,4 @@
-"""Replaces a stored login: with the client that is registered already, and an end of the previous grant."""
+"""Logs in again: uses the client that is registered already, and revokes the tokens of the previous login."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def replace_login(
     client: OAuthClient, store: FileCredentialStore, handler: BrowserLogin, challenge: str
 ) -> Credentials:
-    """Log in and store the credentials; then revoke those that they replace.
+    """Log in and store the credentials; then revoke the previous ones.
 
     Raises: OAuthError, SettingsError.
     """
@@ -32,19 +32,19 @@ async def replace_login(
         return credentials
     has_same_client = replaced.registration.client_id == credentials.registration.client_id
     if has_same_client and credentials.refresh_token is None:
-        return credentials  # it could not be found out whether the new tokens are revoked too
+        return credentials  # without a refresh, nothing shows whether the new tokens are revoked too
     with contextlib.suppress(OAuthError):
         await client.revoke(replaced)
     if not has_same_client:
         return credentials
-    # Some authorization servers then revoke all tokens of this client and user, the new ones included.
+    # Some authorization servers then revoke all tokens of this client and user, including the new ones.
     key = client.key(credentials.issuer)
     try:
         async with store.lock(key):
             credentials = await client.refresh(credentials)
             await store.save(key, credentials)
     except TokenRequestRefused:
-        note("The authorization server has ended the new login together with the previous one: log in once more.")
+        note("The authorization server revoked the new login together with the previous one: log in again.")
         return await OAuthAuthorizer(client).log_in(challenge)
     except OAuthError:
         return credentials

@@ -131,7 +131,9 @@ async def _connect(
     try:
         servers = msgspec.convert(result.structured_content, _Result).servers
     except msgspec.ValidationError:
-        raise InvalidResponse(f"{config.target} answered {CONNECT} with an unknown result") from None
+        raise InvalidResponse(
+            f"{config.target} answered {CONNECT} with an unknown result; install the version of Hubbub that the hub has"
+        ) from None
     return next((each for each in servers if each.server == name), None)
 
 
