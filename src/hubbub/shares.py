@@ -29,7 +29,7 @@ class Shares:
 
     An owner may take more only while it holds less than `SHARE_OF_FREE` times what is free, and
     the last place only if it holds nothing: a single owner gets seven eighths. The same rule applies to
-    all principals of a tenant together, and then to each of them, where what its tenant may still take is free.
+    all principals of a tenant together, and then to each of them, within what its tenant may still take.
     What an owner holds is never taken away for another.
     """
 
@@ -59,20 +59,20 @@ class Shares:
         return self._held.get(owner, 0)
 
     def usage(self, owner: str) -> tuple[int, int]:
-        """How much the tenant of an owner holds, and the owner itself: orders owners by what they use.
+        """How much the tenant of an owner holds, and how much the owner holds, to sort owners by their use.
 
-        An owner without a tenant counts as one.
+        An owner without a tenant counts as a tenant.
         """
         held = self._held.get(owner, 0)
         tenant = tenant_of(owner)
         return self._held_by_tenant.get(tenant, 0) if tenant else held, held
 
     def find_largest(self) -> str:
-        """The owner with the most in the tenant with the most; not of an empty table."""
+        """The owner that holds the most in the tenant that holds the most; the table must not be empty."""
         return max(self._held, key=self.usage)
 
     def fair_share(self, owner: str) -> float:
-        """How much each tenant had if all that hold something, and that of this owner, held equally much."""
+        """The limit divided equally among the tenants that hold something and the tenant of this owner."""
         return self.limit / len({tenant_of(name) or name for name in (*self._held, owner)})
 
     def has_room(self, owner: str, amount: int = 1) -> bool:

@@ -203,7 +203,7 @@ class Spill:
             self._drop(self._pick_piece(owner, size, is_by_count=is_by_count))
 
     def _pick_piece(self, owner: Owner, size: int, *, is_by_count: bool) -> _Piece:
-        """The oldest piece of the owner with the most, in the tenant with the most; the new piece counts."""
+        """Return the oldest piece of the owner with the most, in the tenant with the most, including the new piece."""
         stored = [piece for piece in self._pieces.values() if not piece.info.is_removed]
         shares = Shares(self.total_bytes)
         shares.take(owner.share, 1 if is_by_count else size)
@@ -212,7 +212,8 @@ class Spill:
         readable = [piece for piece in stored if piece.is_written]
         if not readable:
             raise OSError(errno.ENOSPC, "no space is free until the results that are being written are complete")
-        return max(readable, key=lambda piece: shares.usage(piece.owner.share))  # the first of several is the oldest
+        # Of equal pieces, `max` returns the first, which is the oldest.
+        return max(readable, key=lambda piece: shares.usage(piece.owner.share))
 
     def _find_gap(self, size: int) -> int:
         """Find free space in the file: between two pieces, or after the last."""
