@@ -107,7 +107,7 @@ class _Describer:
             for setting in fixed
             for key, field_digest in self.digest_fields(getattr(settings, setting.name), setting.key)
         }
-        return found | dict(self.digest_fields(_given_fields(oauth), "oauth"))
+        return found | dict(self.digest_fields(_drop_defaults(oauth), "oauth"))
 
     def digest_fields(self, value: Any, path: str) -> Iterator[tuple[str, FieldDigest]]:
         if value is None:
@@ -139,13 +139,13 @@ def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {field.name: field.default for field in msgspec.structs.fields(kind)}
 
 
-def _given_fields(value: Any) -> Any:
-    """Leave out what has its default: a section that may be absent would show values that are not in the file."""
+def _drop_defaults(value: Any) -> Any:
+    """Leave out settings that have their defaults, so that only values of the file are shown."""
     if not isinstance(value, msgspec.Struct):
         return value
     defaults = _defaults(type(value))
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    return {name: _given_fields(field) for name, field in fields.items() if field != defaults[name]}
+    return {name: _drop_defaults(field) for name, field in fields.items() if field != defaults[name]}
 
 
 def _format_item(item: msgspec.Struct) -> str:

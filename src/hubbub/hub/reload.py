@@ -41,7 +41,7 @@ class LoadedConfig(msgspec.Struct, frozen=True, kw_only=True):
     settings: ServeSettings
     oauth: OAuthSettings | None = None
     warnings: tuple[str, ...] = ()
-    """Probable mistakes, which do not keep the configuration from being used."""
+    """Warnings about probable mistakes. The configuration is used nevertheless."""
     files: tuple[Path, ...] = ()
     """The files that it was read from."""
     trust_records: tuple[Path, ...] = ()

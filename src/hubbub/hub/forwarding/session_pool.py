@@ -261,10 +261,10 @@ class SessionPool:
         return session
 
     def _pick_idle(self, owner: str) -> UpstreamSession | None:
-        """The idle session that a new one of this owner replaces; None if there is none that it may replace.
+        """Return the idle session that a new one of this owner replaces; None if there is none that it may replace.
 
-        The oldest of the same owner; or of its tenant, if that has its fair share; or of the tenant with the most
-        sessions. No session of another tenant is replaced that has at most its fair share.
+        The first choice is the oldest session of the owner; then one of its tenant, if the tenant has its fair share;
+        then one of the tenant with the most sessions. A tenant with at most its fair share loses none to another.
         """
         tenant, shares = tenant_of(owner), self._open_shares
         fair_share = shares.fair_share(owner)

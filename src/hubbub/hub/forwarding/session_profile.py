@@ -1,4 +1,4 @@
-"""What callers of one session with an upstream have in common, and which profile a call needs."""
+"""Profiles of sessions with an upstream: calls with the same profile can share a session."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hubbub.hub.forwarding.upstream_session import UpstreamSession
 
 
 class SessionProfile(msgspec.Struct, frozen=True):
-    """What callers of one session have in common."""
+    """Properties that all callers of one session share."""
 
     capabilities: bytes = b"{}"
-    """As JSON in canonical order."""
+    """The capabilities of the callers, as JSON in canonical order."""
     log_level: str | None = None
     is_exclusive: bool = False
     """Whether the server may learn something that belongs to one client only, such as its roots."""
@@ -32,10 +32,10 @@ class SessionProfile(msgspec.Struct, frozen=True):
         return self.capabilities != b"{}"
 
 
-def profile_for(
+def select_profile(
     forwarded: ForwardedCall, default: UpstreamSession, bridge: CapabilityBridge, *, keeps_client_sessions: bool
 ) -> SessionProfile | None:
-    """The profile of the session that a call needs; None: the default session."""
+    """Return the profile of the session that a call needs; None: the default session."""
     caller, default_client, principal = forwarded.call.caller, default.client, forwarded.principal
     is_plain = not caller.capabilities and caller.log_level is None
     if is_plain and principal is None and default.scope is None and not keeps_client_sessions:

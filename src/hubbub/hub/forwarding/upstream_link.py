@@ -30,7 +30,7 @@ from hubbub.hub.forwarding.forwarded_call import (
 )
 from hubbub.hub.forwarding.process_folder import add_process_folders
 from hubbub.hub.forwarding.session_pool import SessionPool
-from hubbub.hub.forwarding.session_profile import profile_for
+from hubbub.hub.forwarding.session_profile import select_profile
 from hubbub.hub.forwarding.upstream_session import UpstreamSession
 from hubbub.hub.upstream import ReportEvent, UpstreamOptions
 from hubbub.net.backoff import Backoff
@@ -130,7 +130,7 @@ class UpstreamLink:
         default = self._default
         if default is None or default.scope is not None or self.connection.open_client is not default.client:
             return None
-        profile = profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions)
+        profile = select_profile(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions)
         if profile is not None:
             return self.pool.acquire_nowait(forwarded, profile)
         default.calls[forwarded] = None
@@ -151,7 +151,7 @@ class UpstreamLink:
             await default.set_level(forwarded.call.caller.log_level)
             profile = None
         else:
-            profile = profile_for(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions)
+            profile = select_profile(forwarded, default, self.bridge, keeps_client_sessions=self._keeps_client_sessions)
         if profile is None:
             default.calls[forwarded] = None
             return default

@@ -31,7 +31,7 @@ class UserAuthorizer:
         self._found_header = ""
         """The `Authorization` header of the credentials that the last check found."""
         self._refused_header = ""
-        """The `Authorization` header that it refused."""
+        """The `Authorization` header that the server refused."""
         self._requested_scopes: frozenset[str] = frozenset()
         """The scopes that were requested in the last login."""
 
@@ -48,11 +48,11 @@ class UserAuthorizer:
         return self.challenge.scopes
 
     def is_new(self, found: Credentials) -> bool:
-        """Whether these are others than the credentials that the server refused."""
+        """Whether these differ from the credentials that the server refused."""
         return self.challenge is None or _format_header(found) != self._refused_header
 
     def current_headers(self) -> Mapping[str, str] | None:
-        """Return the headers that suit every request now; None: use `headers`."""
+        """Return headers that are valid for every request now; None: use `headers`."""
         return self._authorizer.current_headers() if self._logins.was_checked(self._key) else None
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:
@@ -91,7 +91,7 @@ class UserAuthorizer:
         self._authorizer.remember_nonce(nonce)
 
     def acquire(self) -> None:
-        """Do nothing: a refresh goes on when the session that needed it ends."""
+        """Do nothing: a refresh continues when the session that needed it ends."""
 
     async def release(self) -> None:
         """Do nothing, as `acquire`."""
@@ -119,7 +119,7 @@ class UserAuthorizer:
         if self.is_refused:
             self.challenge = None
         if known not in ("", header) and header != (self._authorizer.current_headers() or {}).get("Authorization"):
-            # The old one is not released: a refresh in progress must end, because a refresh token can be used once.
+            # The old one is not released: its refresh in progress must complete, because a refresh token works once.
             self._authorizer = self._logins.new_authorizer(self._key)
         self._found_header = header
 
@@ -144,7 +144,7 @@ class DefinitionsAuthorizer:
         """The last challenge of the server."""
 
     def current_headers(self) -> Mapping[str, str] | None:
-        """Return the headers that suit every request now; None: `headers` has to choose or to renew them."""
+        """Return headers that are valid for every request now; None: `headers` has to choose or renew them."""
         return None if self._chosen is None else self._chosen.current_headers()
 
     async def headers(self, method: str, url: str) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ SEARCHED_LOGINS: Final = 64
 REGISTRATIONS: Final = 100
 """Client ids of the hub at the authorization servers of one server, which may name a new one each time."""
 LOGIN_CHECK_S: Final = 5.0
-"""How often the store is asked whether a login still exists: its use ends within this time of a logout elsewhere."""
+"""How often the store is asked whether a login still exists: a logout at another process takes effect in this time."""
 LOGIN_S: Final = 600.0
 """How long a link to log in can be used, and how long the login may take."""
 LOGIN_POLL_S: Final = 2.0
