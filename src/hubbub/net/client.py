@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from hubbub.net.websocket import WebSocket
 
 UNREACHABLE: Final = "The server cannot be reached: "
-"""The start of the message where no connection was made."""
+"""The start of messages about connections that could not be opened."""
 _UNKNOWN_CA_CODES: Final = (18, 19, 20, 21)
-"""OpenSSL's X509_V_ERR codes for a chain that ends at no trusted certificate."""
+"""OpenSSL's X509_V_ERR codes for a chain without a trusted certificate."""
 _PLAIN_ANSWERS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE", "HTTP_REQUEST")
-"""OpenSSL's reasons when the first bytes of a server are not TLS."""
+"""OpenSSL's reasons for the error when a server answers without TLS."""
 _REFUSED_MESSAGE: Final = "The host resolves to an address that the egress policy blocks"
 
 

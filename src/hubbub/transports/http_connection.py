@@ -180,7 +180,7 @@ class HttpConnection(HeadReader, asyncio.Protocol):
             waiter.set_result(None)
 
     def update_reading(self) -> None:
-        """Read, unless others have to catch up. Only reading notices a disconnect."""
+        """Pause reading while too much received or sent data waits. A disconnect is noticed only while reading."""
         incoming, waiting = self._incoming, len(self._pipeline or ())
         pauses = self._phase is not _LINGER and (
             (waiting > 0 and 2 * waiting >= self.context.limits.pipelined_requests)

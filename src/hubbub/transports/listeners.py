@@ -74,7 +74,7 @@ def listen_unix(path: str, mode: int) -> Iterator[socket.socket]:
         raise SettingsError("--unix-socket needs Unix sockets, which this system does not have; use --host and --port")
     file = Path(path)
     try:
-        with _lock_folder(file.parent):  # between those steps, another process would take ours for a stale one
+        with _lock_folder(file.parent):  # or another process could remove the new socket as stale
             _remove_stale(file)
             listener = _bind_unix(file, mode)
     except OSError as error:
@@ -84,16 +84,16 @@ def listen_unix(path: str, mode: int) -> Iterator[socket.socket]:
         try:
             yield listener
         finally:
-            if created is not None and _identify(file) == created:  # not the one of a process that replaced ours
+            if created is not None and _identify(file) == created:  # not the socket of a process that replaced this one
                 file.unlink(missing_ok=True)
 
 
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Wait for other processes that open a socket in this folder; not for long, because others may lock it too."""
+    """Wait for other processes that open a socket in this folder, but not long: other programs may lock it too."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except PermissionError:  # it may be writable all the same
+    except PermissionError:  # a folder that cannot be read may be writable
         yield
         return
     try:

@@ -1,6 +1,6 @@
-"""Raises the limit on open files, and bounds the connections that a server accepts by it.
+"""Raises the limit on open files, and accepts only as many connections as fit into it.
 
-Without files left, no connection is accepted, so that one caller could lock out all others without any refusal.
+A process at its limit accepts no connection, so that one caller could lock out all others, without an error message.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if sys.platform != "win32":
 
 logger = logging.getLogger("hubbub.http")
 _SHARE_OF_SMALL_LIMIT: Final = 2
-"""At most a half is reserved."""
+"""At most one half of the limit is reserved."""
 
 
 def fit_connections(max_connections: int) -> int:
     """Let this process open enough files for so many connections; return how many it may have.
 
-    Programs that it starts inherit the limit, so it is raised no further than that. The hard limit is not changed.
+    Programs that it starts inherit the limit, so it is not raised further. The hard limit is not changed.
     """
     if sys.platform == "win32":  # its sockets are not files
         return max_connections
@@ -44,7 +44,7 @@ def fit_connections(max_connections: int) -> int:
 
 
 def _raise_limit(wanted: int) -> int | None:
-    """Raise the limit on open files to at least this number, if the system allows it; return it, or None if none."""
+    """Raise the limit on open files to at least this number if the system allows it; return it. None: no limit."""
     if sys.platform == "win32":
         return None
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -55,6 +55,6 @@ def _raise_limit(wanted: int) -> int | None:
     raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
-    except (OSError, ValueError):  # macOS has a lower limit than the hard one
+    except (OSError, ValueError):  # macOS refuses some values below the hard limit
         return soft
     return raised

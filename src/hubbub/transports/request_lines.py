@@ -1,7 +1,7 @@
-"""Splits received data at the ends of requests, and compares each request line with what llhttp made of it.
+"""Splits received data at the ends of requests, and compares each request line with the one that llhttp parsed.
 
-llhttp accepts several spaces in a request line, half line ends before it, and `RTSP/1.0` as HTTP/1.0, without reporting
-them. Requests whose head is a repetition are compared byte by byte with one that was checked here.
+Without reporting them, llhttp accepts several spaces in a request line, CR or LF alone before it, and `RTSP/1.0` as
+HTTP/1.0. A request whose head repeats the last one is compared with it byte by byte instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from hubbub.protocol.refusal import Refusal
 
 _LINE_END: Final = b"\r\n"
 _END: Final = b"\r\n\r\n"
-"""A head and a chunked body end with it. Elsewhere in a body, splitting there changes nothing."""
+"""The end of a head or a chunked body. Splitting elsewhere in a body changes nothing."""
 MAX_LENGTH_DIGITS: Final = 20
 """The largest length that llhttp accepts has 20 digits. `int` fails for more than 4,300."""
 WRONG_LINE: Final = Refusal(400, "Malformed request line; send `METHOD target HTTP/1.1` with single spaces")
@@ -31,7 +31,7 @@ class RequestLines:
         """The line of the current request, as received so far."""
         self._is_in_line = True
         self._tail = b""
-        """The last bytes before this data, which may contain the start of an end."""
+        """The last bytes before this data, which may be the first bytes of `_END`."""
         self._body_bytes_left = 0
 
     def find_end(self, data: bytes, start: int, max_bytes: int) -> int:

@@ -30,9 +30,9 @@ class _Batch(deque[tuple[Any, Work, Context]]):
 class SharedTasks(Generic[Owner]):
     """Starts coroutines; those that arrive in one iteration of the event loop share a task.
 
-    One that waits keeps the task to itself, and those behind it get tasks of their own. So each runs in a context of
-    its own, in order of arrival, and can be cancelled alone once it waits. None is started at once, even with an eager
-    task factory.
+    A coroutine that waits keeps the task to itself, and the following ones get another task. Each runs in its own
+    context, in order of arrival, and can be cancelled alone once it waits. None starts before `start` returns, even
+    with an eager task factory.
 
     Args:
         assign: Called with the owner of a coroutine and its new task, if it gets another one than `start` returned.

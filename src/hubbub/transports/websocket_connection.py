@@ -202,7 +202,7 @@ class WebSocketConnection(asyncio.Protocol):
             self._count_unfinished()
 
     def _handle_frame(self, frame: Frame) -> bool:
-        """Keep what a frame contains; return whether frames after it count."""
+        """Store the content of a frame; return whether later frames are processed."""
         if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
             self._is_text = frame.opcode is Opcode.TEXT
             if frame.fin:
