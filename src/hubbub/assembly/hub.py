@@ -79,7 +79,7 @@ def load_upstream(
     if config.pack is not None or config.target is not None:
         try:
             config = replace(config, server=_load_server(config))
-        except SettingsError as error:  # also a reload's, whose user sees no command line
+        except SettingsError as error:  # a reload reports it in the log, so it must name its origin
             raise SettingsError(f"{config.origin}: {error.message}") from error
     return make_upstream(config, settings, sealer, known_eras=known_eras)
 

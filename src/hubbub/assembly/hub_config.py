@@ -165,7 +165,7 @@ def _file_upstreams(
 def _make_remote(name: str, settings: ServerSettings, rules: ServerRules | None, origin: str) -> ServerConfig:
     try:
         return make_server_config(name, settings, rules=rules)
-    except SettingsError as error:  # begins with the server, as this function is used without a file, too
+    except SettingsError as error:  # its prefix is for callers without a file
         raise SettingsError(f"{origin}: {error.message.removeprefix(f'server {name!r}: ')}") from None
 
 

@@ -15,7 +15,7 @@ from hubbub.settings.sources import SERVERS, Key, Sources
 def find_unknown_servers(config: HubConfig, sources: Sources) -> tuple[str, ...]:
     """Return a warning for each pattern of a rule or a quota that names a server which does not exist.
 
-    Only a warning: the server may be one that a changed `mcp.json` adds later.
+    It is not an error, because a later change of `mcp.json` may add the server.
 
     Raises: SettingsError, if a tenant may use a server that does not exist.
     """

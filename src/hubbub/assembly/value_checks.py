@@ -1,4 +1,4 @@
-"""Checks values that only the parts which use them can check, to name their places in messages."""
+"""Checks values with the code that uses them, so that messages name the place of a wrong value."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def check_limits(settings: ServeSettings, sources: Sources) -> None:
     Raises: SettingsError.
     """
     if settings.limits in ((), ("off",)):
-        return  # The usual case, which must not pay for an import.
+        return  # The usual case: do not import anything.
     from hubbub.security.rate_limits import RateLimits
 
     (setting,) = (setting for setting in list_settings(ServeSettings) if setting.name == "limits")
     given = sources.find((), setting)
     origin = "limits" if given is None else given.origin
-    with _located(lambda: origin, "limits: "):
+    with _add_place(lambda: origin, "limits: "):
         RateLimits(settings.limits)
 
 
@@ -42,9 +42,9 @@ def check_egress(settings: EgressSettings, sources: Sources) -> None:
     from hubbub.net.egress_rules import EgressRules
 
     for index, host in enumerate(settings.allow or ()):
-        with _located(lambda: _locate(sources, _EGRESS, "allow", str(index)), "`allow` of [egress]: "):  # noqa: B023
+        with _add_place(lambda: _locate(sources, _EGRESS, "allow", str(index)), "`allow` of [egress]: "):  # noqa: B023
             EgressRules.parse((host,))
-    with _located(lambda: _locate(sources, _EGRESS, "proxy"), "`proxy` of [egress] "):
+    with _add_place(lambda: _locate(sources, _EGRESS, "proxy"), "`proxy` of [egress] "):
         EgressRules.parse(None, proxy=settings.proxy)
 
 
@@ -59,7 +59,7 @@ def check_database(url: str | None, section: str, sources: Sources) -> None:
         from hubbub.store.sql import read_url
     except ImportError:
         return  # Reported when the database is opened.
-    with _located(lambda: _locate(sources, section, "database")):
+    with _add_place(lambda: _locate(sources, section, "database")):
         read_url(url)
 
 
@@ -76,13 +76,13 @@ def check_oauth(settings: OAuthSettings, sources: Sources) -> None:
     for index, client in enumerate(settings.clients):
         for number, uri in enumerate(client.redirect_uris):
             path = (OAUTH, "clients", str(index), "redirect_uris", str(number))
-            with _located(lambda: _locate(sources, *path), "redirect_uris: "):  # noqa: B023
+            with _add_place(lambda: _locate(sources, *path), "redirect_uris: "):  # noqa: B023
                 check_redirect_uri(uri)
 
 
 @contextmanager
-def _located(locate: Callable[[], str], prefix: str = "") -> Iterator[None]:
-    """Begin the message of an error with the place of the value, instead of `prefix`."""
+def _add_place(locate: Callable[[], str], prefix: str = "") -> Iterator[None]:
+    """Begin the message of an error with the place of the value instead of `prefix`."""
     try:
         yield
     except HubbubError as error:

@@ -27,7 +27,7 @@ def find_line(text: str, path: Sequence[str]) -> int | None:
     return None
 
 
-@lru_cache(maxsize=8)  # Every value of a file asks, and there may be thousands.
+@lru_cache(maxsize=8)  # called for each value of a file, which may have thousands
 def _index_lines(text: str) -> dict[Path, int]:
     lines: dict[Path, int] = {}
     lengths: dict[Path, int] = {}
