@@ -111,8 +111,8 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(_call_target(function))
 
 
-def takes_in_order(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
-    """Whether these arguments, and no others, can be given by position; not if a wrapper takes them as `**kwargs`."""
+def accepts_by_position(function: Callable[..., Any], names: tuple[str, ...]) -> bool:
+    """Whether a function accepts exactly these arguments by position; False for a wrapper with `**kwargs`."""
     target = getattr(function, "__func__", function)
     if not inspect.isfunction(target):
         return False

@@ -15,7 +15,7 @@ from hubbub.ports import HttpExchange
 from hubbub.protocol.calls import Principal
 
 Identification: TypeAlias = Literal["login", "key", "none"]
-"""How a page finds out that the person in front of it is a certain caller: by a login at this server, or an API key."""
+"""How a page identifies the person who opens it: by a login at this server, by an API key, or not at all."""
 PublicHandler: TypeAlias = Callable[[HttpExchange], Awaitable[None]]
 
 

@@ -76,7 +76,7 @@ class Server:
         cache: CacheHint | None = None,
         sealer: Sealer | None = None,
     ) -> None:
-        self._methods = self._all_methods  # of the instance, where it is found faster
+        self._methods = self._all_methods  # in the instance, where lookup is faster than in the class
         self.info = Implementation(name, version, title if title is not None else UNSET)
         self.identity = identity_meta(self.info)
         self.instructions = instructions

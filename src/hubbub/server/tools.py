@@ -25,12 +25,12 @@ from hubbub.protocol.schema import Arguments, Output
 from hubbub.protocol.scopes import required_scopes
 from hubbub.protocol.shape import shape_tool_entry
 from hubbub.protocol.signatures import (
+    accepts_by_position,
     check_function,
     default_name,
     function_doc,
     partial_arguments,
     resolve_hints,
-    takes_in_order,
 )
 from hubbub.protocol.tool_names import check_name
 from hubbub.server.context import Context
@@ -208,7 +208,7 @@ def _arguments(
 def _positional_arguments(
     function: Function, arguments: Arguments | DataArguments | UncheckedArguments
 ) -> Arguments | None:
-    return arguments if isinstance(arguments, Arguments) and takes_in_order(function, arguments.names) else None
+    return arguments if isinstance(arguments, Arguments) and accepts_by_position(function, arguments.names) else None
 
 
 def _output(function: Function, name: str, schema: Mapping[str, Any] | None) -> Output:

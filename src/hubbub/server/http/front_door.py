@@ -83,7 +83,7 @@ def make_front_door(
 
 
 def database_file(public_url: str) -> str:
-    """Return the name of the default database of a server; servers of one person with other URLs have other ones."""
+    """Return the name of the default database of a server. Servers with different URLs have different databases."""
     host = re.sub(r"[^a-z0-9]+", "-", urlsplit(public_url).netloc.lower())[:_SHOWN_HOST_CHARACTERS]
     return f"oauth-{host}-{sha256(public_url.rstrip('/').encode()).hexdigest()[:12]}.db"
 

@@ -36,7 +36,7 @@ class ModernDialect:
         """Make the return path of a call."""
         mode = self._mode
         if method == "subscriptions/listen":
-            mode = "auto"  # it gets only notifications, so JSON alone would send it nothing
+            mode = "auto"  # it gets only notifications, which need a stream
         elif declared.accepts != "auto":
             mode = declared.choose_mode(mode)
         return CallStream(exchange, revision, mode)
