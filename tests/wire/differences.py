@@ -79,7 +79,7 @@ DIFFERENCES = [
         REFUSED,
         SERVED,
         REFUSED,
-        "as above, with the other half of a line end",
+        "as above, with CR alone",
     ),
     Difference(
         "line feed after the request line",
