@@ -53,7 +53,7 @@ class IssuerQuirks(msgspec.Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     """`prompt` of the authorization request, such as `consent` or `select_account`; empty: never sent."""
     assume_pkce: bool = False
-    """Use it although its metadata does not list S256 as a PKCE method, as that of Entra ID."""
+    """Use it although its metadata does not list S256 as a PKCE method, such as the metadata of Entra ID."""
     authorization_params: Mapping[str, str] = {}
     """More parameters of the authorization request, such as `audience`."""
 
