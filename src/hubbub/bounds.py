@@ -100,7 +100,7 @@ URI_DECODINGS: Final = 4
 
 # -- shares of common resources --------------------------------------------------
 SHARE_OF_FREE: Final = 7
-"""One caller, or all of a tenant together, may hold this many times what is free: seven eighths if it is alone."""
+"""One caller, or all of a tenant together, may hold this many times what is free: seven eighths without others."""
 
 # -- HTTP ----------------------------------------------------------------------
 BODY_TIMEOUT_S: Final = 30.0

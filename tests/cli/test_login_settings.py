@@ -225,7 +225,7 @@ async def test_a_new_login_that_ends_with_the_previous_grant_is_repeated(shell: 
                     logins += 1
                     await asyncio.to_thread(ScriptedBrowser().visit, await server.log_in(found[0]))
             out, _ = await process.communicate()
-        assert "together with the previous one: log in again" in shown
+        assert "together with the previous one: log in again" in " ".join(shown.split())
         assert b"Logged in" in out
         code, _, error = await shell.run("tools", server.url)
         assert code == 0, error

@@ -11,7 +11,7 @@ URL_CHARACTERS: Final = 2048
 REQUEST_TIMEOUT_S: Final = 30.0
 """One request to an authorization server."""
 RETRY_AFTER_S: Final = 30
-"""When a request that failed because another server does not answer can be repeated."""
+"""How long clients should wait after a request that failed because another server does not answer."""
 ERROR_CHARACTERS: Final = 200
 """How much of an error description of another server is shown."""
 
@@ -55,7 +55,7 @@ CREDENTIAL_LOCKS: Final = 64
 SQL_CREDENTIALS: Final = 100_000
 """Logins of the users of a hub at one server, in the database."""
 UNUSABLE_CREDENTIALS_S: Final = 30 * 86_400.0
-"""How long logins stay in the database that a server refused, or that expired and cannot be refreshed."""
+"""How long the database keeps logins that a server refused, or that expired and cannot be refreshed."""
 CREDENTIAL_SWEEP_S: Final = 3600.0
 """How often such logins are deleted."""
 CREDENTIAL_LOCK_S: Final = 90.0

@@ -27,7 +27,7 @@ logger = logging.getLogger("hubbub.handlers")
 _encoder = msgspec.json.Encoder(enc_hook=pydantic_support.encode_hook)
 _as_dict = msgspec.structs.asdict
 as_values = msgspec.structs.astuple
-"""Return what `Arguments.read` returned as positional arguments."""
+"""Convert the struct that `Arguments.read` returned to positional arguments."""
 
 
 class Arguments:

@@ -271,9 +271,9 @@ class KeyFileWatch:
 
 
 def _file_stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes with the file; None if there is no such file.
+    """Return values that differ after a change of the file; None if there is no such file.
 
-    Raises: OSError, if that cannot be found out.
+    Raises: OSError, if the file cannot be examined.
     """
     try:
         status = path.stat()

@@ -8,7 +8,7 @@ _FIELD_OVERHEAD_BYTES: Final = 4  # ": " and the end of the line
 
 
 class HeadReader:
-    """The base of `HttpConnection`, so that a callback needs one call only."""
+    """Base class of `HttpConnection`, so that the parser calls the connection directly."""
 
     __slots__ = ("_fields", "_is_in_head", "_repeated_fields", "_trailer_bytes", "_url")
 

@@ -171,7 +171,7 @@ class UpstreamLogins:
         return link
 
     async def find_failure(self, url: str, user: HubUser) -> str | None:
-        """Return why the login with a link of this user failed; None: it did not, or it is no such link."""
+        """Return why the login with a link of this user failed; None: it did not fail, or this is not a link."""
         try:
             sealed = url.partition(CONNECT_PATH)[2]
             link = msgspec.convert(self._hub.sealer.open(_LINK, sealed), LoginLink)
@@ -180,7 +180,7 @@ class UpstreamLogins:
         return await self._find_claim(link, _FAILED) if link.user == user and self.find(link.server) else None
 
     async def is_for_present_login(self, link: LoginLink) -> bool:
-        """Whether the login of a link is still to come, and gives the scopes that its user lacks."""
+        """Whether the login with a link is not complete yet, and requests all scopes that its user lacks."""
         logins = self.find(link.server)
         missing = () if logins is None else logins.missing_scopes(link.user)
         return set(missing) <= set(link.scopes) and not await self._is_claimed(link, _DONE)

@@ -436,7 +436,7 @@ class FrontDoor:
         return self._proofs.verify(proof, method=exchange.method, url=self._config.url(exchange.path))
 
     async def _prepare(self, client: Client | None, jkt: str = "", signed: list[Grant] | None = None) -> MakeContext:
-        """Return what makes the context of a request in a transaction; `signed` gets the grants that get a token."""
+        """Return a function that makes the context of a request in a transaction; `signed` gets grants with a token."""
         from hubbub.oauth.front_door.grants import TokenContext
 
         kid, key = await self._keys.current()

@@ -73,7 +73,7 @@ CLIENT_DOCUMENT_TTL_S: Final = 600.0
 CLIENT_DOCUMENT_STALE_S: Final = 86_400.0
 """How long a Client ID Metadata Document is used while it cannot be fetched again."""
 CLIENT_DOCUMENT_RETRY_S: Final = 60.0
-"""When a Client ID Metadata Document that is used meanwhile is fetched again after a failure."""
+"""How long after a failure a Client ID Metadata Document in the cache is fetched again."""
 CLIENT_DOCUMENT_TIMEOUT_S: Final = 10.0
 CLIENT_DOCUMENTS: Final = 1000
 """Client ID Metadata Documents in the cache."""
@@ -85,10 +85,10 @@ CLIENT_DOCUMENTS_PER_MINUTE: Final = 30
 REVOCATION_CHECK_S: Final = 5.0
 """How often a process reads from the store which grants other processes ended."""
 KEY_FILE_MARGIN_S: Final = 10.0
-"""A grant of an unknown key is ended after this time; other processes may know the key before this one."""
+"""How long a grant of an unknown key is kept: another process may have read a new key earlier than this one."""
 SWEEP_S: Final = 300.0
 """How often expired rows are deleted."""
 PROVIDER_METADATA_TTL_S: Final = 3600.0
 """How long the metadata of the identity provider is used before it is fetched again."""
 PROVIDER_METADATA_RETRY_S: Final = 60.0
-"""When known metadata are fetched again after a failure."""
+"""How long after a failure known metadata is fetched again."""

@@ -222,7 +222,7 @@ class Provider:
     # -- discovery -----------------------------------------------------------------
 
     async def _discover(self) -> AuthorizationServerMetadata:
-        """Return the metadata. Known ones are returned at once, and fetched again in the background.
+        """Return the metadata. Known metadata is returned at once, and fetched again in the background.
 
         Raises: OAuthError.
         """

@@ -1,4 +1,4 @@
-"""The one server that a database of `[oauth]` belongs to, so that another server does not take over its grants.
+"""Stores the server that a database of `[oauth]` belongs to, so that no other server uses its grants.
 
 Several processes of one server have the same public URL, and share the database.
 """
