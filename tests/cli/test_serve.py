@@ -361,7 +361,7 @@ def test_safe_names_are_listed_for_programs_and_packs_alike(hubbub: Run, tmp_pat
     ("arguments", "words"),
     [
         (("serve", "--port", "many"), ("--port must be a whole number",)),
-        (("serve", "--port", "99999"), ("--port must be <= 65535, not '99999'",)),
+        (("serve", "--port", "99999"), ("--port must be from 0 to 65535, not '99999'",)),
         (("serve", "--http-addr", "here"), ("--http-addr must look like HOST:PORT, not 'here'",)),
         (("serve", "--http-addr", ":99999"), ("--http-addr must have a port of at most 65535, not 99999",)),
         (("serve", "--prot", "1"), ("--prot", "hubbub serve --help")),

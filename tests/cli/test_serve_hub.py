@@ -262,7 +262,7 @@ def test_a_wrong_flag_is_refused_in_one_line(
         ("[servers.a]\ncommand = 'x'\n[servers.a.tools.t]\nhiden = true", ["line 4", "did you mean 'hidden'?"]),
         ("[hub]\nserach = 'on'", ["line 2: hub.serach", "did you mean 'search'?"]),
         ("[hub]\nsearch = 'maybe'", ["line 2: hub.search", "auto, on, only, off"]),
-        ("[hub]\nname_limit = 3", ["line 2: hub.name_limit", ">= 16"]),
+        ("[hub]\nname_limit = 3", ["line 2: hub.name_limit", "at least 16"]),
         ("[views.v]\nservers = ['nobody']\n[servers.a]\ncommand = 'x'", ["line 2: views.v.servers", "'nobody'"]),
         ("[views.Reader]\n", ["views.Reader", "a-z"]),
         ("[views.health]\n", ["views.health", "health"]),

@@ -15,6 +15,8 @@ HUBBUB = Path(sys.executable).with_name("hubbub")
 PLAYGROUND = Path(__file__).with_name("playground.py")
 START_TIMEOUT_S = 60.0
 _URL = re.compile(r"serves (https?://(?:localhost|(?:[0-9.]+|\[[0-9a-f:]+\]):([0-9]+)))/mcp")
+_HEALTH = re.compile(r"health (https?://[^ ]+:[0-9]+)/health")
+"""With a public URL, only this line has the address that the server listens on."""
 
 
 class ServerProcess:
@@ -49,7 +51,7 @@ class ServerProcess:
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self.stderr_lines.append(line)
-            if (found := _URL.search(line)) is not None:
+            if (found := _URL.search(line) or _HEALTH.search(line)) is not None:
                 self.url = found[1]
                 self._is_up.set()
         self._is_up.set()
