@@ -340,6 +340,16 @@ async def test_a_document_at_a_private_address_is_never_fetched(tmp_path: Path, 
         assert page.text == unknown.text
 
 
+@pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
+async def test_endpoints_do_not_say_why_a_document_cannot_be_fetched(tmp_path: Path, path: str) -> None:
+    form = {"grant_type": "refresh_token", "refresh_token": "x.y", "token": "x"}
+    async with open_door(tmp_path) as door:
+        hosts = ("app.invalid", "localhost", "10.0.0.1")
+        pages = [await door.send(path, {**form, "client_id": f"https://{host}/c.json"}) for host in hosts]
+        assert {(page.status, page.headers["Retry-After"]) for page in pages} == {(503, "30")}
+        assert len({page.text for page in pages}) == 1
+
+
 NOT_URLS = (
     "https://a.example",
     "https://a.example/",
