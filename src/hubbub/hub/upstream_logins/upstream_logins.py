@@ -44,6 +44,10 @@ _LINK: Final = "login link"
 _BROWSER: Final = "browser"
 _DONE: Final = "done"
 _FAILED: Final = "failed"
+_NOT_STORED: Final = (
+    "This hub could not complete the login. Start it again; if that does not help, tell the operator of this hub, "
+    "whose log says why"
+)
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -205,7 +209,7 @@ class UpstreamLogins:
     async def finish(self, link: LoginLink, pending: PendingLogin, redirect: str) -> None:
         """Log the user of a link in; calls that wait for it continue.
 
-        Raises: OAuthError, LinkRefused.
+        Raises: OAuthError, LinkRefused; SettingsError, StoreFailed, if the credentials cannot be stored.
         """
         logins, attempt = self._logins(link), secrets.token_hex(12)
         if await self._claim(link, _DONE, attempt) != attempt:
@@ -214,8 +218,8 @@ class UpstreamLogins:
             )
         try:
             credentials = await logins.finish(link.user, pending, redirect)
-        except OAuthError as error:
-            await self._report_failure(link, error.message)
+        except HubbubError as error:
+            await self._report_failure(link, error)
             raise
         self._report("credential.connect", link.server, link.user.principal, {"issuer": credentials.issuer})
         logger.info("user_connected", extra={"server": link.server, "tenant": link.user.tenant})
@@ -225,10 +229,13 @@ class UpstreamLogins:
                 front.broadcaster.publish(note)
         await self._read_lists(link.server)
 
-    async def _report_failure(self, link: LoginLink, reason: str) -> None:
-        """End the calls that wait for this login."""
-        await self._claim(link, _FAILED, reason)
-        logger.warning("user_not_connected", extra={"server": link.server, "reason": reason})
+    async def _report_failure(self, link: LoginLink, error: HubbubError) -> None:
+        """End the calls that wait for this login. Other errors than those of OAuth name files or databases."""
+        logger.warning("user_not_connected", extra={"server": link.server, "reason": error.message})
+        try:
+            await self._claim(link, _FAILED, error.message if isinstance(error, OAuthError) else _NOT_STORED)
+        except HubbubError as failure:  # the same database as that of the credentials
+            logger.warning("login_failure_not_stored", extra={"server": link.server, "reason": failure.message})
         logins = self.find(link.server)
         if logins is not None:
             logins.report_change()
