@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hubbub.errors import HubbubError, SettingsError
+from hubbub.errors import HubbubError, SettingsError, StoreFailed
 from hubbub.governance.decision import Target
 from hubbub.hub.config import CONNECT
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
@@ -263,7 +263,15 @@ class UpstreamLogins:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look for logins of removed tenants while the block runs."""
+        """Look for logins of removed tenants while the block runs.
+
+        Raises: SettingsError, if a store belongs to another hub.
+        """
+        for logins in filter(None, map(self.find, self.servers())):
+            try:
+                await logins.open_store()
+            except StoreFailed as error:  # the next use opens it
+                logger.warning("upstream_logins_not_checked", extra={"reason": error.message})
         task = asyncio.create_task(self._watch_tenants(), name="upstream logins")
         try:
             yield
