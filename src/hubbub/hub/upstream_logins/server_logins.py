@@ -165,7 +165,7 @@ class ServerLogins:
 
     def new_authorizer(self, key: str) -> OAuthAuthorizer:
         """Return an authorizer that loads the credentials of a user, or of the hub itself."""
-        authorizer = OAuthAuthorizer(self._client(key))
+        authorizer = OAuthAuthorizer(self._client(key), checks_store=False)  # `check` does
         authorizer.acquire()
         return authorizer
 
