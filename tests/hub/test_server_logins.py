@@ -1,12 +1,35 @@
 """The logins of users at one server."""
 
-from hubbub import ClientRegistration, CredentialKey, Credentials, MemoryCredentialStore, OAuth, ServerConfig
+import asyncio
+
+from msgspec.structs import replace
+
+from hubbub import (
+    Client,
+    ClientRegistration,
+    CredentialKey,
+    Credentials,
+    Hub,
+    MemoryCredentialStore,
+    OAuth,
+    Server,
+    ServerConfig,
+    UpstreamConfig,
+)
+from hubbub.governance.tenants import Tenants
+from hubbub.hub.front import Front
 from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.oauth import limits as oauth_limits
 
 URL = "https://tickets.example/mcp"
 ISSUER = "https://issuer.example"
+CREDENTIALS = Credentials(
+    issuer=ISSUER,
+    registration=ClientRegistration(client_id="hub"),
+    access_token="t",
+    token_endpoint=f"{ISSUER}/token",
+)
 
 
 class CountingStore(MemoryCredentialStore):
@@ -24,10 +47,7 @@ async def test_a_login_in_use_is_read_from_the_store_once_at_each_check() -> Non
     config = ServerConfig(id="tickets", transport="streamable_http", url=URL, auth=OAuth(store=store))
     logins = ServerLogins(config, clock=lambda: now[0])
     key = CredentialKey(ISSUER, logins.resource, user.key)
-    registration = ClientRegistration(client_id="hub")
-    await store.save(
-        key, Credentials(issuer=ISSUER, registration=registration, access_token="t", token_endpoint=f"{ISSUER}/token")
-    )
+    await store.save(key, CREDENTIALS)
     authorizer, used = logins.authorizer(user.key), {"Authorization": "Bearer t"}
     assert await authorizer.headers("POST", URL) == used
     store.reads = 0
@@ -40,3 +60,30 @@ async def test_a_login_in_use_is_read_from_the_store_once_at_each_check() -> Non
     await store.delete(key)
     now[0] += limits.LOGIN_CHECK_S
     assert await authorizer.headers("POST", URL) == {}
+
+
+class MarkingStore(MemoryCredentialStore):
+    """A store that announces when credentials were refused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.marked: asyncio.Queue[CredentialKey] = asyncio.Queue()
+
+    async def mark_unusable(self, key: CredentialKey) -> None:
+        self.marked.put_nowait(key)
+
+
+async def test_logins_of_removed_tenants_are_found_if_a_reload_adds_the_first_server_with_logins() -> None:
+    store = MarkingStore()
+    key = CredentialKey(ISSUER, URL, HubUser("gone", "ada").key)
+    await store.save(key, CREDENTIALS)
+    remote = ServerConfig(id="tickets", transport="streamable_http", url=URL, auth=OAuth(store=store))
+    front = Hub([Server("local")]).front()
+    assert isinstance(front, Front)
+    async with Client(front):
+        front.tenants = Tenants([])
+        added = UpstreamConfig(id="tickets", remote=remote, per_user=True)
+        await front.hub.apply(replace(front.hub.config, upstreams=(*front.hub.config.upstreams, added)))
+        async with asyncio.timeout(30):
+            assert await store.marked.get() == key
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "upstream logins"]

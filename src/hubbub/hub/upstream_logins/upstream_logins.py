@@ -78,6 +78,7 @@ class UpstreamLogins:
         self._hub = hub
         self._clock = clock
         self._claims = MemoryClaims(clock)
+        self._watch: asyncio.Task[None] | None = None
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -272,12 +273,13 @@ class UpstreamLogins:
                 await logins.open_store()
             except StoreFailed as error:  # the next use opens it
                 logger.warning("upstream_logins_not_checked", extra={"reason": error.message})
-        task = asyncio.create_task(self._watch_tenants(), name="upstream logins")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
+        self.start_watch()
+        yield  # `close` stops it, also if a reload started it
+
+    def start_watch(self) -> None:
+        """Look for logins of removed tenants until `close`."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_tenants(), name="upstream logins")
 
     async def _watch_tenants(self) -> None:
         while True:
@@ -340,7 +342,11 @@ class UpstreamLogins:
         return count
 
     async def close(self) -> None:
-        """Close the stores; their next use opens them again."""
+        """Stop looking for logins of removed tenants, and close the stores; their next use opens them again."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.wait([watch])
         for server in self.servers():
             if (logins := self.find(server)) is not None:
                 await logins.close_store()
