@@ -13,6 +13,7 @@ from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.identity.user_hub import NOTES, UserHub, run_user_hub, text_of
 
+from hubbub import CredentialKey, Credentials, MemoryCredentialStore, SettingsError
 from hubbub.hub.config import CONNECT
 from hubbub.hub.upstream_logins import limits
 from hubbub.oauth.client.sql_store import SqlCredentialStore
@@ -178,6 +179,28 @@ async def test_a_person_who_refuses_at_the_provider_is_not_logged_in(tmp_path: P
             assert "access_denied" in text_of(refused)
         assert asked[0].status == 502
         await assert_nobody_is_logged_in(hub)
+
+
+async def test_a_login_that_cannot_be_stored_ends_the_waiting_call(tmp_path: Path, site: ProtectedSite) -> None:
+    class FullStore(MemoryCredentialStore):
+        async def save(self, key: CredentialKey, credentials: Credentials) -> None:
+            raise SettingsError("/private/credentials.sealed is full")
+
+    async with run_user_hub(tmp_path, site, store=FullStore()) as hub:
+        pages: list[Page] = []
+
+        async def answer(request: Any) -> dict[str, str]:
+            pages.append(await asyncio.to_thread(hub.connect, "ada", "alice", request.url))
+            return {"action": "accept"}
+
+        async with hub.client(
+            "ada", "2025-11-25", capabilities={"elicitation": {"url": {}}}, elicitation=answer
+        ) as ada:
+            refused = await ada.call_tool(CONNECT, {"server": NOTES})
+        assert refused.is_error
+        assert "could not complete the login" in text_of(refused)
+        assert "/private" not in text_of(refused)
+        assert pages[0].status == 503
 
 
 async def test_links_and_logins_expire(tmp_path: Path, site: ProtectedSite) -> None:

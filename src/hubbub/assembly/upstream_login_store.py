@@ -1,12 +1,12 @@
 """Chooses where a hub stores upstream logins: in the database of `[oauth]`, or in the encrypted file.
 
-The file belongs to the person who runs the hub, and several hubs may use it, so it names the hub of each user: by its
-public URL, or else by its settings file.
+A database belongs to one hub. The file belongs to the person who runs the hub, and several hubs may use it, so it names
+the hub of each user. A hub is identified by its public URL, or else by its settings file.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -33,12 +33,13 @@ def choose_store(config: ServerConfig, settings: ServeSettings, sources: Sources
     oauth = read_oauth(sources)
     if not isinstance(config.auth, OAuth):
         return config
-    if oauth is not None and oauth.database is not None:
-        return replace(config, auth=replace(config.auth, store=_open_store(oauth.database, settings.sealing_key_file)))
-    hub = "" if oauth is None else oauth.public_url
-    return replace(
-        config, auth=replace(config.auth, store=_open_file(hub or str(Path(sources.config or "").resolve())))
+    hub = ("" if oauth is None else oauth.public_url) or str(Path(sources.config or "").resolve())
+    store = (
+        _open_file(hub)
+        if oauth is None or oauth.database is None
+        else _open_store(oauth.database, hub, settings.sealing_key_file)
     )
+    return replace(config, auth=replace(config.auth, store=store))
 
 
 @lru_cache(maxsize=4)
@@ -47,15 +48,18 @@ def _open_file(hub: str) -> CredentialStore:
 
 
 @lru_cache(maxsize=4)
-def _open_store(url: str, sealing_key_file: str | None) -> CredentialStore:
+def _open_store(url: str, hub: str, sealing_key_file: str | None) -> CredentialStore:
     """Return the same store for the same settings, so that a reload does not replace it."""
     try:
         from hubbub.oauth.client.sql_store import SqlCredentialStore
+        from hubbub.oauth.front_door.owner import claim_database
     except ImportError as error:
         raise PackUnavailable(
             f"[oauth] database needs libraries that are not installed ({error.name}); "
             "install them with: pip install 'hubbub[oauth]'"
         ) from None
     if sealing_key_file is None:
-        return SqlCredentialStore(url, Sealer(load=load_or_create_key))
-    return SqlCredentialStore(url, Sealer([read_key(Path(sealing_key_file), "sealing_key_file")]))
+        sealer = Sealer(load=load_or_create_key)
+    else:
+        sealer = Sealer([read_key(Path(sealing_key_file), "sealing_key_file")])
+    return SqlCredentialStore(url, sealer, check_owner=partial(claim_database, url, hub))

@@ -33,6 +33,8 @@ STEP_UPS_OF_REQUEST: Final = 2
 STEP_UPS: Final = 5
 """Logins for more scopes within `STEP_UP_WINDOW_S`, for one server and principal."""
 STEP_UP_WINDOW_S: Final = 600.0
+FILE_TIME_RESOLUTION_S: Final = 2.0
+"""Files that were changed more recently are read again; FAT has the coarsest clock."""
 CREDENTIAL_CHECK_S: Final = 5.0
 """After a logout in another process, tokens are used for at most this long."""
 CHALLENGE_CHARACTERS: Final = 8192

@@ -1,6 +1,7 @@
 """Where `hubbub login` stores tokens."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,23 @@ async def test_credentials_are_stored_listed_and_deleted(kind: str, tmp_path: Pa
     assert not await store.delete(bobs)
     assert await store.load(bobs) is None
     assert await store.load(KEY) is not None
+
+
+async def test_an_unchanged_file_is_decrypted_once(tmp_path: Path, memory: MemoryKeyring) -> None:
+    store, file = at(tmp_path, "keyring"), tmp_path / "credentials-keyring.sealed"
+    await store.save(KEY, make())
+    os.utime(file, (1, 1))
+    assert await store.load(KEY) == make()
+    entries, memory.entries = memory.entries, {}
+    assert await store.load(KEY) == make()
+    assert await store.list() == [KEY]
+    memory.entries = entries
+    await at(tmp_path, "keyring").save(KEY, make("another"))  # as another process
+    found = await store.load(KEY)
+    assert found is not None
+    assert found.access_token == "another"
+    await at(tmp_path, "keyring").delete(KEY)
+    assert await store.load(KEY) is None
 
 
 @pytest.mark.parametrize("kind", ["file", "keyring"])

@@ -319,6 +319,45 @@ async def test_requests_for_too_many_documents_can_be_repeated_later(
         assert (await app.refresh(tokens["refresh_token"])).status == 200
 
 
+async def test_a_caller_over_its_limit_does_not_postpone_the_fetch_of_a_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENTS_PER_MINUTE", 1)
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        app = app_of(door, publisher)
+        tokens = await app.tokens()
+        form = {"grant_type": "refresh_token", "refresh_token": "x.y"}
+        door.clock.added_s += 601
+        await door.send("/oauth/token", {**form, "client_id": publisher.url + "/other"})
+        door.clock.added_s += 40
+        assert (await door.send("/oauth/token", {**form, "client_id": publisher.url})).status == 400
+        assert publisher.requests == 2  # the known document was used
+        door.clock.added_s += 25
+        assert (await app.refresh(tokens["refresh_token"])).status == 200
+        assert publisher.requests == 3
+
+
+async def test_too_many_fetches_at_once_do_not_postpone_that_of_a_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        publish(tmp_path, monkeypatch) as publisher,
+        open_door(tmp_path, **allow(publisher)) as door,
+    ):
+        app = app_of(door, publisher)
+        tokens = await app.tokens()
+        door.clock.added_s += 601
+        with monkeypatch.context() as changed:
+            changed.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENT_FETCHES", 0)
+            tokens = json.loads((await app.refresh(tokens["refresh_token"])).text)
+        assert publisher.requests == 1
+        assert (await app.refresh(tokens["refresh_token"])).status == 200
+        assert publisher.requests == 2
+
+
 async def test_a_document_on_this_machine_is_never_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with publish(tmp_path, monkeypatch) as publisher, open_door(tmp_path) as door:
         for url in (publisher.url, publisher.url.replace("localhost", "127.0.0.1")):
@@ -338,6 +377,16 @@ async def test_a_document_at_a_private_address_is_never_fetched(tmp_path: Path, 
         assert page.status == unknown.status == 503
         assert "could not identify the app" in page.text
         assert page.text == unknown.text
+
+
+@pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
+async def test_endpoints_do_not_say_why_a_document_cannot_be_fetched(tmp_path: Path, path: str) -> None:
+    form = {"grant_type": "refresh_token", "refresh_token": "x.y", "token": "x"}
+    async with open_door(tmp_path) as door:
+        hosts = ("app.invalid", "localhost", "10.0.0.1")
+        pages = [await door.send(path, {**form, "client_id": f"https://{host}/c.json"}) for host in hosts]
+        assert {(page.status, page.headers["Retry-After"]) for page in pages} == {(503, "30")}
+        assert len({page.text for page in pages}) == 1
 
 
 NOT_URLS = (

@@ -17,6 +17,8 @@ def add_upstream_logins(hub: Gateway) -> UpstreamLogins:
     """Make the logins of a hub at its upstreams, for the fronts that it has."""
     upstream_logins = UpstreamLogins(hub)
     hub.lifespans.append(upstream_logins.running)
+    if hub.is_running:  # a reload added the first server with logins: the lifespans have been entered
+        upstream_logins.start_watch()
     for front in hub.fronts.values():
         attach_front(upstream_logins, front)
     return upstream_logins

@@ -77,6 +77,14 @@ class ExpiringStore(Protocol):
         """Note that credentials were refused."""
 
 
+@runtime_checkable
+class OpenableStore(Protocol):
+    """A store that checks at its opening whether this hub may use it."""
+
+    async def open(self) -> None:
+        """Open the store, if it is not open."""
+
+
 class ServerLogins:
     """The logins at one server."""
 
@@ -157,7 +165,7 @@ class ServerLogins:
 
     def new_authorizer(self, key: str) -> OAuthAuthorizer:
         """Return an authorizer that loads the credentials of a user, or of the hub itself."""
-        authorizer = OAuthAuthorizer(self._client(key))
+        authorizer = OAuthAuthorizer(self._client(key), checks_store=False)  # `check` does
         authorizer.acquire()
         return authorizer
 
@@ -303,6 +311,14 @@ class ServerLogins:
     def claims(self) -> ClaimStore | None:
         """The store of claims that all processes share; None if there is no database."""
         return self._store if isinstance(self._store, ClaimStore) else None
+
+    async def open_store(self) -> None:
+        """Open the store, if it is one that can be opened.
+
+        Raises: SettingsError, StoreFailed.
+        """
+        if isinstance(self._store, OpenableStore):
+            await self._store.open()
 
     async def close_store(self) -> None:
         """Close the store, if it is one that can be closed."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from hubbub.errors import HubbubError, SettingsError
+from hubbub.errors import HubbubError, SettingsError, StoreFailed
 from hubbub.governance.decision import Target
 from hubbub.hub.config import CONNECT
 from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
@@ -44,6 +44,10 @@ _LINK: Final = "login link"
 _BROWSER: Final = "browser"
 _DONE: Final = "done"
 _FAILED: Final = "failed"
+_NOT_STORED: Final = (
+    "This hub could not complete the login. Start it again; if that does not help, tell the operator of this hub, "
+    "whose log says why"
+)
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -74,6 +78,7 @@ class UpstreamLogins:
         self._hub = hub
         self._clock = clock
         self._claims = MemoryClaims(clock)
+        self._watch: asyncio.Task[None] | None = None
 
     # -- servers ---------------------------------------------------------------------------
 
@@ -205,7 +210,7 @@ class UpstreamLogins:
     async def finish(self, link: LoginLink, pending: PendingLogin, redirect: str) -> None:
         """Log the user of a link in; calls that wait for it continue.
 
-        Raises: OAuthError, LinkRefused.
+        Raises: OAuthError, LinkRefused; SettingsError, StoreFailed, if the credentials cannot be stored.
         """
         logins, attempt = self._logins(link), secrets.token_hex(12)
         if await self._claim(link, _DONE, attempt) != attempt:
@@ -214,8 +219,8 @@ class UpstreamLogins:
             )
         try:
             credentials = await logins.finish(link.user, pending, redirect)
-        except OAuthError as error:
-            await self._report_failure(link, error.message)
+        except HubbubError as error:
+            await self._report_failure(link, error)
             raise
         self._report("credential.connect", link.server, link.user.principal, {"issuer": credentials.issuer})
         logger.info("user_connected", extra={"server": link.server, "tenant": link.user.tenant})
@@ -225,10 +230,13 @@ class UpstreamLogins:
                 front.broadcaster.publish(note)
         await self._read_lists(link.server)
 
-    async def _report_failure(self, link: LoginLink, reason: str) -> None:
-        """End the calls that wait for this login."""
-        await self._claim(link, _FAILED, reason)
-        logger.warning("user_not_connected", extra={"server": link.server, "reason": reason})
+    async def _report_failure(self, link: LoginLink, error: HubbubError) -> None:
+        """End the calls that wait for this login. Other errors than those of OAuth name files or databases."""
+        logger.warning("user_not_connected", extra={"server": link.server, "reason": error.message})
+        try:
+            await self._claim(link, _FAILED, error.message if isinstance(error, OAuthError) else _NOT_STORED)
+        except HubbubError as failure:  # the same database as that of the credentials
+            logger.warning("login_failure_not_stored", extra={"server": link.server, "reason": failure.message})
         logins = self.find(link.server)
         if logins is not None:
             logins.report_change()
@@ -256,13 +264,22 @@ class UpstreamLogins:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look for logins of removed tenants while the block runs."""
-        task = asyncio.create_task(self._watch_tenants(), name="upstream logins")
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
+        """Look for logins of removed tenants while the block runs.
+
+        Raises: SettingsError, if a store belongs to another hub.
+        """
+        for logins in filter(None, map(self.find, self.servers())):
+            try:
+                await logins.open_store()
+            except StoreFailed as error:  # the next use opens it
+                logger.warning("upstream_logins_not_checked", extra={"reason": error.message})
+        self.start_watch()
+        yield  # `close` stops it, also if a reload started it
+
+    def start_watch(self) -> None:
+        """Look for logins of removed tenants until `close`."""
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._watch_tenants(), name="upstream logins")
 
     async def _watch_tenants(self) -> None:
         while True:
@@ -325,7 +342,11 @@ class UpstreamLogins:
         return count
 
     async def close(self) -> None:
-        """Close the stores; their next use opens them again."""
+        """Stop looking for logins of removed tenants, and close the stores; their next use opens them again."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            await asyncio.wait([watch])
         for server in self.servers():
             if (logins := self.find(server)) is not None:
                 await logins.close_store()

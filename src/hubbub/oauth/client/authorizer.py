@@ -39,8 +39,10 @@ _NO_HEADERS: Final[Mapping[str, str]] = {}
 class OAuthAuthorizer:
     """Authorizes the requests to one server, as one principal. Implements `hubbub.ports.Authorizer`."""
 
-    def __init__(self, client: OAuthClient) -> None:
+    def __init__(self, client: OAuthClient, *, checks_store: bool = True) -> None:
+        """`checks_store`: whether it looks for a logout in the store at intervals; False if its owner does so."""
         self._client = client
+        self._checks_store = checks_store
         self._settings = client.settings
         self._store = client.settings.credential_store
         self._credentials: Credentials | None = None
@@ -184,7 +186,9 @@ class OAuthAuthorizer:
         return False
 
     def _must_check(self) -> bool:
-        return self._is_stored and abs(self._client.clock() - self._checked_at) >= limits.CREDENTIAL_CHECK_S
+        if not self._checks_store or not self._is_stored:
+            return False
+        return abs(self._client.clock() - self._checked_at) >= limits.CREDENTIAL_CHECK_S
 
     async def _check(self) -> None:
         """Stop using credentials that were deleted from the store, by a logout in this or another process."""

@@ -13,10 +13,11 @@ import asyncio
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -46,6 +47,15 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
     credentials: Credentials
 
 
+class _FileVersion(NamedTuple):
+    """Identifies the content of a file without reading it."""
+
+    path: Path
+    modified_ns: int
+    size: int
+    inode: int
+
+
 class FileCredentialStore:
     """Stores credentials on this machine. Implements `CredentialStore`.
 
@@ -56,6 +66,7 @@ class FileCredentialStore:
     def __init__(self, folder: Path | None = None, *, environ: Mapping[str, str] = os.environ) -> None:
         self._folder = folder
         self._environ = environ
+        self._cached: tuple[_FileVersion, dict[CredentialKey, Credentials]] | None = None
 
     @property
     def folder(self) -> Path:
@@ -173,8 +184,16 @@ class FileCredentialStore:
             self._read_keyring()
 
     def _read(self) -> dict[CredentialKey, Credentials]:
+        """Read the file if it has changed; many calls check a login, and keyrings are slow."""
         kind = self._find_kind()
-        return {} if kind is None else self._read_file(kind)
+        if kind is None:
+            return {}
+        version, cached = _find_version(self.folder / _FILES[kind]), self._cached
+        if cached is not None and cached[0] == version:
+            return cached[1]
+        entries = self._read_file(kind)
+        self._cached = None if version is None else (version, entries)
+        return entries
 
     def _edit(self, change: Callable[[dict[CredentialKey, Credentials]], Result]) -> Result:
         try:
@@ -285,6 +304,18 @@ def _has_keyring() -> bool:
     from hubbub.security.system_keyring import is_keyring_usable
 
     return is_keyring_usable()
+
+
+def _find_version(path: Path) -> _FileVersion | None:
+    """Return the version of a file; None if it cannot be told apart from the next one, or there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    # Two changes within the resolution of the file system's clock have the same time.
+    if abs(time.time() - found.st_mtime) < limits.FILE_TIME_RESOLUTION_S:
+        return None
+    return _FileVersion(path, found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 @contextmanager

@@ -132,9 +132,7 @@ class AuthorizationFlow:
         except MetadataError as error:
             logger.info("oauth_client_refused", extra={"reason": error.message})
             raise PageError(f"This server could not identify the app: {error.message}.") from None
-        except OAuthError as error:
-            # The page does not say why: it would tell which names and addresses exist in the network of this server.
-            logger.info("oauth_client_unknown", extra={"reason": error.message})
+        except ServerUnavailable:
             raise PageError(
                 "This server could not identify the app: its document (client_id) cannot be fetched at the moment. Try "
                 "again later.",

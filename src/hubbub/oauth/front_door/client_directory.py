@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hubbub.oauth.errors import MetadataError, OAuthError
+from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.client_documents import ClientDocuments
 from hubbub.oauth.front_door.clients import (
@@ -24,6 +25,8 @@ from hubbub.oauth.front_door.provider import ReadSecret, no_secret
 
 if TYPE_CHECKING:
     from hubbub.store.sql import Connection, Database
+
+logger = logging.getLogger("hubbub.oauth")
 
 
 class TooManyClients(OAuthError):
@@ -55,7 +58,11 @@ class ClientDirectory:
     async def find(self, client_id: str, address: str) -> Client | None:
         """Return a client; None if it is unknown. `address`: the network address of the requester.
 
-        Raises: OAuthError, if its document cannot be used; StoreFailed; HubbubError, if its secret cannot be read.
+        Raises:
+            MetadataError: its document cannot be used.
+            ServerUnavailable: its document cannot be fetched; the message does not say why.
+            StoreFailed.
+            HubbubError: its secret cannot be read.
         """
         configured = self._configured.get(client_id)
         if configured is not None:
@@ -65,8 +72,19 @@ class ClientDirectory:
         if not 0 < len(client_id) <= limits.CLIENT_ID_CHARACTERS or not client_id.isprintable():
             return None
         if client_id.startswith("https://"):
-            return await self._documents.find(client_id, address)
+            return await self._find_document(client_id, address)
         return await self._database().read(lambda connection: self._read(connection, client_id))
+
+    async def _find_document(self, client_id: str, address: str) -> Client:
+        try:
+            return await self._documents.find(client_id, address)
+        except MetadataError:
+            raise
+        except OAuthError as error:
+            # Callers do not learn why: it would tell which names and addresses exist in the network of this server.
+            logger.info("oauth_client_unknown", extra={"reason": error.message})
+            retry_after_s = error.retry_after_s if isinstance(error, ServerUnavailable) else None
+            raise ServerUnavailable("The client document cannot be fetched at the moment", retry_after_s) from None
 
     def _read(self, connection: Connection, client_id: str) -> Client | None:
         from hubbub.oauth.front_door.tables import clients

@@ -30,6 +30,10 @@ _SERVER_ERROR: Final = 500
 logger = logging.getLogger("hubbub.oauth")
 
 
+class _FetchPostponed(ServerUnavailable):
+    """A limit of this server postpones a fetch; that says nothing about the document."""
+
+
 class _Document(NamedTuple):
     client: Client
     fetched_at: float
@@ -69,6 +73,8 @@ class ClientDocuments:
                 logger.warning(
                     "oauth_client_document_not_refreshed", extra={"client": client_id, "reason": error.message}
                 )
+                if isinstance(error, _FetchPostponed):
+                    return known.client  # the next caller may fetch it
                 known = known._replace(fetch_at=now + limits.CLIENT_DOCUMENT_RETRY_S)
             except OAuthError:
                 self._documents.pop(client_id, None)
@@ -84,13 +90,13 @@ class ClientDocuments:
     async def _fetch_for(self, client_id: str, address: str) -> Client:
         host = check_client_url(client_id)
         if wait_s := self._attempts.wait_s(address):
-            raise ServerUnavailable("Too many client documents were requested", wait_s)
+            raise _FetchPostponed("Too many client documents were requested", wait_s)
         self._attempts.add(address)
         return await self._fetch(client_id, host)
 
     async def _fetch(self, url: str, host: str) -> Client:
         if self._fetching >= limits.CLIENT_DOCUMENT_FETCHES:
-            raise ServerUnavailable("Too many client documents are being fetched")
+            raise _FetchPostponed("Too many client documents are being fetched")
         self._fetching += 1
         try:
             async with asyncio.timeout(limits.CLIENT_DOCUMENT_TIMEOUT_S):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -101,14 +101,32 @@ _CLAIM: Final = text(
 class SqlCredentialStore:
     """Stores credentials in a database, and claims on links to log in. Implements `CredentialStore`."""
 
-    def __init__(self, url: str, sealer: Sealer, *, clock: Callable[[], float] = time.time) -> None:
-        """Raises: SettingsError, if the URL is not one of a database."""
+    def __init__(
+        self,
+        url: str,
+        sealer: Sealer,
+        *,
+        check_owner: Callable[[], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`check_owner` raises SettingsError if the database belongs to another server. It runs before each opening.
+
+        Raises: SettingsError, if the URL is not one of a database.
+        """
         self._url = read_url(url)
         self._sealer = sealer
+        self._check_owner = check_owner
         self._clock = clock
         self._sweep_at = 0.0
         self._open: Database | None = None
         self._opening = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Open the database now, instead of at the first use.
+
+        Raises: SettingsError, if it belongs to another server; StoreFailed.
+        """
+        await self._database()
 
     async def load(self, key: CredentialKey) -> Credentials | None:
         """Return the credentials of a key.
@@ -274,6 +292,8 @@ class SqlCredentialStore:
     async def _database(self) -> Database:
         async with self._opening:
             if self._open is None:
+                if self._check_owner is not None:
+                    await self._check_owner()
                 self._open = await open_database(self._url, SCHEMA)
             return self._open
 

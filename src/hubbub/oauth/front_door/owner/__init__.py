@@ -1,6 +1,7 @@
-"""Stores the server that a database of `[oauth]` belongs to, so that no other server uses its grants.
+"""Stores the server that a database of `[oauth]` belongs to, so that no other server uses what it stores.
 
-Several processes of one server have the same public URL, and share the database.
+That is grants, and upstream logins. Several processes of one server have the same public URL, and share the database. A
+hub without a public URL is identified by the path of its settings file.
 """
 
 from pathlib import Path
@@ -37,8 +38,8 @@ async def claim_database(url: str, public_url: str) -> None:
     if found != public_url.rstrip("/"):
         raise SettingsError(
             f"the database of [oauth] belongs to the server at {found}, not to {public_url}, which may have other "
-            "users. Set another `database`; if this server was moved from that URL, delete the row "
-            "of the table oauth_owner"
+            "users. Set another `database`; if this server was moved from there, delete the row of the table "
+            "oauth_owner"
         )
 
 
