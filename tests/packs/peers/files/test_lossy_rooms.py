@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.clock import wait_until
 from tests.packs.peers.files.peer_views import make_envelope, make_peer
 
 from hubbub import ToolFailure
@@ -139,7 +140,9 @@ def test_a_file_with_a_wrong_hash_fails_at_both_ends(chance: random.Random, size
         ann.send_envelope = send_wrong_hash  # type: ignore[method-assign]
         with pytest.raises(ToolFailure, match="file hash mismatch"):
             await ann.files.send_data(data, sending)
-        assert [each.status for each in (*ann.files.outgoing, *bob.files.incoming)] == ["failed", "failed"]
+        # Ann may hear of it before Bob has noted it.
+        await wait_until(lambda: [each.status for each in bob.files.incoming] == ["failed"])
+        assert [each.status for each in ann.files.outgoing] == ["failed"]
         assert "file_received" not in bob.events
         assert "file_transfer_complete" not in ann.events
         for side in (ann, bob):
