@@ -81,15 +81,18 @@ class Shares:
         free = self.limit - self.total
         if amount > free:
             return False
-        held = self._held.get(owner, 0)
         if "#" in owner and (tenant := tenant_of(owner)):
-            return self._has_tenant_room(tenant, held, free, amount)
+            held_by_tenant = self._held_by_tenant.get(tenant, 0)
+            if 4 * (held_by_tenant + amount) < free:
+                return True  # as `_has_tenant_room` would find, in more steps
+            return self._has_tenant_room(self._held.get(owner, 0), held_by_tenant, free, amount)
+        held = self._held.get(owner, 0)
         if not owner or not held:
             return True
         return amount < free and held + amount <= bounds.SHARE_OF_FREE * free
 
-    def _has_tenant_room(self, tenant: str, held: int, free: int, amount: int) -> bool:
-        factor, held_by_tenant = bounds.SHARE_OF_FREE, self._held_by_tenant.get(tenant, 0)
+    def _has_tenant_room(self, held: int, held_by_tenant: int, free: int, amount: int) -> bool:
+        factor = bounds.SHARE_OF_FREE
         if not held_by_tenant:
             return True
         if amount >= free or held_by_tenant + amount > factor * free:
