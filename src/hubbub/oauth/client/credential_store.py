@@ -307,7 +307,7 @@ def _has_keyring() -> bool:
 
 
 def _find_version(path: Path) -> _FileVersion | None:
-    """Return the version of a file; None if it cannot be told apart from the next one, or there is no file."""
+    """Return the version of a file; None if a later change could have the same version, or if the file is missing."""
     try:
         found = path.stat()
     except OSError:
