@@ -27,8 +27,7 @@ STREAMS = [
     ),
     Stream(
         "pipelined",
-        b"\r\n"
-        + get(b"/a")
+        get(b"/a")
         + request(b"HEAD /a HTTP/1.1", HOST)
         + get(b"/stream")
         + request(b"OPTIONS /a HTTP/1.1", HOST)
@@ -45,6 +44,8 @@ STREAMS = [
     Stream("upgrade that is ignored", _post(b"Connection: upgrade", b"Upgrade: h2c", length(_BODY), body=_BODY)),
     Stream("malformed second request", get(b"/a") + b"GET /b HTTP/1.1\r\nHost : x\r\n\r\n"),
     Stream("malformed chunk", get(b"/a") + _post(CHUNKED, body=b"5\r\nhelloX")),
+    Stream("long chunk size", get(b"/a") + _post(CHUNKED, body=chunk(b"hello") + b"0" * 21)),
+    Stream("line end between requests", get(b"/a") * 3 + b"\r\n" + get(b"/a")),
     Stream(
         "too large",
         get(b"/a") + _post(length(b"x" * 1000), b"Expect: 100-continue")[:-2] + b"Connection: close\r\n\r\n",

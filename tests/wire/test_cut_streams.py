@@ -91,19 +91,29 @@ def test_random_cuts_change_no_answer(sender: PieceSender, drafts: list[Draft], 
     assert sender.send(data, tuple(sorted(cut % len(data) for cut in cuts))) == sender.send(data)
 
 
+def summarize(outcome: Outcome) -> tuple[list[int], bool, list[SeenRequest]]:
+    """Return an outcome without texts: of two mistakes in one request, the one that arrives first is reported."""
+    return read_statuses(outcome.answers), outcome.is_closed, outcome.seen
+
+
 @given(st.lists(CHANGED_DRAFTS, min_size=1, max_size=4), CUTS)
 @settings(max_examples=600)
 def test_random_cuts_of_invalid_requests_change_no_status(
     sender: PieceSender, drafts: list[Draft], cuts: list[int]
 ) -> None:
     data = b"".join(draft.encode() for draft in drafts) + LAST
-    whole, cut = sender.send(data), sender.send(data, tuple(sorted(cut % len(data) for cut in cuts)))
-    # Only texts may differ: of two mistakes in one request, the one that arrives first is reported.
-    assert (read_statuses(cut.answers), cut.is_closed, cut.seen) == (
-        read_statuses(whole.answers),
-        whole.is_closed,
-        whole.seen,
-    )
+    cut = sender.send(data, tuple(sorted(cut % len(data) for cut in cuts)))
+    assert summarize(cut) == summarize(sender.send(data))
+
+
+@given(CHANGED_DRAFTS.filter(lambda draft: len(draft.encode()) < 300))
+@settings(max_examples=25)
+def test_a_generated_request_may_be_cut_at_every_position(sender: PieceSender, draft: Draft) -> None:
+    data = draft.encode() + LAST
+    whole = summarize(sender.send(data))
+    positions = range(1, len(data))
+    for cuts in (*((position,) for position in positions), tuple(positions)):
+        assert summarize(sender.send(data, cuts)) == whole, cuts
 
 
 def test_the_answers_of_every_stream_are_those_of_its_requests(sender: PieceSender) -> None:
@@ -117,5 +127,7 @@ def test_the_answers_of_every_stream_are_those_of_its_requests(sender: PieceSend
         "upgrade that is ignored": [200],
         "malformed second request": [200, 400],
         "malformed chunk": [200, 400],
+        "long chunk size": [200, 400],
+        "line end between requests": [200, 200, 200, 400],
         "too large": [200, 413],
     }

@@ -99,11 +99,24 @@ async def test_a_request_within_the_head_of_another_is_not_served(
         assert [(seen.method, seen.path, seen.body) for seen in server.seen] == [
             *(("POST", "/echo", body) for body in (b"1", b"2", b"3", b"4", b"5")),
             ("GET", "/x", b"SMUGGLED"),
-            ("GET", "/last", b""),
+            *([] if end else [("GET", "/last", b"")]),
         ]
-        assert read_statuses(received) == [200] * 7
+        assert read_statuses(received) == [200] * 6 + [400 if end else 200]
     assert b"4" in matches, "the head was not repeated often enough"
     assert b"SMUGGLED" not in matches
+
+
+@pytest.mark.parametrize("stray", [b"\r\n", b"\r", b"\n", b" "])
+@pytest.mark.parametrize("in_one_write", [True, False])
+async def test_bytes_before_a_request_are_refused_whatever_came_before(
+    matches: list[bytes], stray: bytes, in_one_write: bool
+) -> None:
+    async with run_recording_server() as server:
+        last = [stray + post(b"4")] if in_one_write else [stray, post(b"4")]
+        received = await send_and_settle(server, [*map(post, (b"1", b"2", b"3")), *last, LAST])
+        assert [seen.body for seen in server.seen] == [b"1", b"2", b"3"]
+        assert read_statuses(received) == [200] * 3 + [400]
+    assert b"3" in matches, "the head was not repeated often enough"
 
 
 # -- any sequence ------------------------------------------------------------------------------
@@ -164,9 +177,11 @@ POSTS = st.builds(post, BODIES)
 OTHERS = st.builds(post, BODIES, st.sampled_from([b"b", b"aa", b""])) | st.sampled_from([get(b"/a"), get(b"/echo")])
 BEGUN = st.builds(lambda body: post(body) + PARTIAL_HEAD, BODIES)
 """Continues with the next request, which is not one then."""
+STRAY = st.sampled_from([b"\r\n", b"\r", b"\n", b" ", b"\0"])
+"""Bytes between requests, which are refused."""
 CUTS: st.SearchStrategy[list[int]] = st.just([]) | st.lists(st.integers(0, 10**6), min_size=1, max_size=3)
 STEPS = st.lists(
-    st.builds(Step, POSTS | POSTS | POSTS | OTHERS | BEGUN, CUTS, st.sampled_from([False, False, False, True])),
+    st.builds(Step, POSTS | POSTS | POSTS | OTHERS | BEGUN | STRAY, CUTS, st.sampled_from([False, False, False, True])),
     min_size=3,
     max_size=8,
 )

@@ -23,7 +23,7 @@ from hubbub.transports.connection_limits import UnreadOutput
 from hubbub.transports.head_reader import HeadReader
 from hubbub.transports.http_exchange import ServerExchange
 from hubbub.transports.request_heads import RequestHead, Upgrade
-from hubbub.transports.request_lines import RequestLines
+from hubbub.transports.request_lines import InvalidLine, RequestLines
 from hubbub.transports.server_context import ServerContext, client_address
 from hubbub.transports.websocket_connection import WebSocketConnection
 
@@ -132,6 +132,9 @@ class HttpConnection(HeadReader, asyncio.Protocol):
                 logger.error("parsing a request failed", exc_info=error)
             if self._refusal is None:
                 self.refuse(400, "malformed", f"Malformed HTTP request: {error}")
+        except InvalidLine as error:
+            self.refuse(400, "malformed", str(error))
+            return
         except _Refused:
             return
         if not self._is_in_head and self._incoming is None and self._refusal is None:
@@ -195,7 +198,7 @@ class HttpConnection(HeadReader, asyncio.Protocol):
     # -- the parser ----------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """Expect the rest of a head in time. An empty line before it does not count."""
+        """Expect the rest of a head in time."""
         self._is_between_requests = False
         if self._phase is _IDLE:
             self._phase, self._phase_start = _HEAD, self.context.next_sweep
@@ -208,7 +211,8 @@ class HttpConnection(HeadReader, asyncio.Protocol):
         """Check the size and first line of the head, and handle upgrades."""
         if self._overhead_bytes > self.context.limits.head_bytes:
             raise self._refuse_head()
-        refusal = self._lines.check(*self._read_raw_head(), self._fields.get(b"content-length"))
+        length, is_chunked = self._fields.get(b"content-length"), b"transfer-encoding" in self._fields
+        refusal = self._lines.check(*self._read_raw_head(), length, is_chunked=is_chunked)
         if refusal is not None:
             self.refuse(refusal.status, "malformed", refusal.message)
             raise _Refused

@@ -1,30 +1,38 @@
-"""Splits received data at the ends of requests, and compares each request line with the one that llhttp parsed.
+"""Splits received data at the ends of requests, and checks what llhttp accepts without reporting it.
 
-Without reporting them, llhttp accepts several spaces in a request line, CR or LF alone before it, and `RTSP/1.0` as
-HTTP/1.0. A request whose head repeats the last one is compared with it byte by byte instead.
+These are several spaces in a request line, line ends before it, `RTSP/1.0` as HTTP/1.0, and any number of zeros before
+a length or the size of a chunk. A request whose head repeats the last one is compared with it byte by byte instead.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from hubbub.protocol.refusal import Refusal
 
-_LINE_END: Final = b"\r\n"
 _END: Final = b"\r\n\r\n"
-"""The end of a head or a chunked body. Splitting elsewhere in a body changes nothing."""
+"""The end of a head or of trailers. Splitting elsewhere in a body changes nothing."""
+_LINE_END: Final = b"\r\n"
 MAX_LENGTH_DIGITS: Final = 20
 """The largest length that llhttp accepts has 20 digits. `int` fails for more than 4,300."""
+_CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]*")
 WRONG_LINE: Final = Refusal(400, "Malformed request line; send `METHOD target HTTP/1.1` with single spaces")
+LINE_END_FIRST: Final = "Malformed request: a line end precedes the request line; send nothing between requests"
 LONG_LENGTH: Final = Refusal(
     400, f"Content-Length has more than {MAX_LENGTH_DIGITS} digits; send it without leading zeros"
 )
+LONG_CHUNK_SIZE: Final = f"The size of a chunk has more than {MAX_LENGTH_DIGITS} digits; send it without leading zeros"
+
+
+class InvalidLine(Exception):
+    """A line is refused although llhttp accepts it; the text is for the caller."""
 
 
 class RequestLines:
-    """Finds the request lines in what one connection receives."""
+    """Finds the request lines, and the sizes of chunks, in what one connection receives."""
 
-    __slots__ = ("_body_bytes_left", "_is_in_line", "_line", "_tail")
+    __slots__ = ("_body_bytes_left", "_is_in_chunks", "_is_in_line", "_line", "_size", "_tail")
 
     def __init__(self) -> None:
         self._line = b""
@@ -33,18 +41,27 @@ class RequestLines:
         self._tail = b""
         """The last bytes before this data, which may be the first bytes of `_END`."""
         self._body_bytes_left = 0
+        """Of a body with a length, or of a chunk and the line end after it."""
+        self._is_in_chunks = False
+        self._size = b""
+        """The first bytes of the line that begins a chunk, as received so far."""
 
     def find_end(self, data: bytes, start: int, max_bytes: int) -> int:
-        """Return where the piece that begins at `start` ends: at the end of the request, or before it."""
+        """Return where the piece that begins at `start` ends: at the end of the request, or before it.
+
+        Raises: InvalidLine.
+        """
         size = len(data)
-        if self._body_bytes_left:
+        if self._body_bytes_left and not self._is_in_chunks:
             end = min(start + self._body_bytes_left, size)
             self._body_bytes_left -= end - start
             return end
         if size - start > max_bytes:
             size = start + max_bytes
         if self._is_in_line:
-            start = self._read_line(data, start, size)
+            self._read_line(data, start, size)
+        elif self._is_in_chunks:
+            start = self._skip_chunks(data, start, size)
         if self._tail:
             joined = self._tail + data[start : min(start + len(_END) - 1, size)]
             found = joined.find(_END)
@@ -59,19 +76,41 @@ class RequestLines:
         self._tail = (self._tail + data[max(start, size - len(_END) + 1) : size])[1 - len(_END) :]
         return size
 
-    def _read_line(self, data: bytes, start: int, size: int) -> int:
-        """Keep the request line; return where it begins, after empty lines (RFC 9112, section 2.2)."""
+    def _read_line(self, data: bytes, start: int, size: int) -> None:
+        if not self._line and data[start] in _LINE_END:
+            # Refused at once: the parser skips it, so that the next request might be one that needs no parser.
+            raise InvalidLine(LINE_END_FIRST)
+        end = data.find(b"\n", start, size) + 1
+        self._line += data[start : end or size]
+        self._is_in_line = not end
+
+    def _skip_chunks(self, data: bytes, start: int, size: int) -> int:
+        """Return where the trailers begin; `size` if they do not begin before it."""
         while start < size:
+            if self._body_bytes_left:
+                skipped = min(self._body_bytes_left, size - start)
+                self._body_bytes_left -= skipped
+                start += skipped
+                continue
             end = data.find(b"\n", start, size) + 1
-            self._line += data[start : end or size]
-            if self._line != _LINE_END:
-                self._is_in_line = not end
-                break
-            self._line = self._tail = b""
-            start = end
+            self._size += data[start : min(end or size, start + MAX_LENGTH_DIGITS + 1 - len(self._size))]
+            digits = _CHUNK_SIZE.match(self._size)[0]  # type: ignore[index]
+            if len(digits) > MAX_LENGTH_DIGITS:
+                raise InvalidLine(LONG_CHUNK_SIZE)
+            start = end or size
+            if end:
+                self._size = b""
+                chunk_bytes = int(digits or b"0", 16)  # llhttp refuses a line without digits
+                if not chunk_bytes:
+                    self._is_in_chunks = False
+                    self._tail = _LINE_END
+                    break
+                self._body_bytes_left = chunk_bytes + len(_LINE_END)
         return start
 
-    def check(self, method: bytes, target: bytes, version: str, length: bytes | None) -> Refusal | None:
+    def check(
+        self, method: bytes, target: bytes, version: str, length: bytes | None, *, is_chunked: bool
+    ) -> Refusal | None:
         """Refuse a head whose line differs from these parts, or whose length is too long for a number."""
         if self._line != b"%b %b HTTP/%b\r\n" % (method, target, version.encode()):
             return WRONG_LINE
@@ -79,10 +118,12 @@ class RequestLines:
             if len(length.strip()) > MAX_LENGTH_DIGITS:
                 return LONG_LENGTH
             self._body_bytes_left = int(length)
+        self._is_in_chunks = is_chunked
         return None
 
     def end_request(self) -> None:
         """Expect the line of the next request."""
-        self._line = self._tail = b""
+        self._line = self._size = self._tail = b""
         self._is_in_line = True
+        self._is_in_chunks = False
         self._body_bytes_left = 0
