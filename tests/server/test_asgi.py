@@ -249,6 +249,7 @@ async def test_a_body_that_does_not_arrive_in_time_is_refused() -> None:
         await app(exchange.scope, exchange.incoming.get, exchange.send)
         assert exchange.status == 408
         assert exchange.headers[b"connection"] == b"close"
+        assert "(body_s)" in exchange.json["error"]["message"]
         assert b'hubbub_callers_cut_off_total{reason="slow_sender"} 1.0' in await read_metrics(app)
 
 
@@ -325,6 +326,7 @@ async def test_concurrent_requests_are_limited() -> None:
         await asyncio.sleep(0)
         refused = await call_app(app)
         assert (refused.status, refused.headers[b"retry-after"]) == (503, b"1")
+        assert "(max_connections)" in refused.json["error"]["message"]
         first.incoming.put_nowait({"type": "http.disconnect"})
         await waiting
         assert (await call_app(app)).status == 200

@@ -31,7 +31,9 @@ _NOT_LOCAL: Final = (
     "This server does not authenticate callers, so it answers only at loopback addresses and Unix sockets; the "
     "operator can pass key_file or jwt_keys to server.asgi(), or accept the risk with insecure=True"
 )
-_TOO_MANY_REQUESTS: Final = Refusal(503, "Too many requests at once; try again later", ((b"retry-after", b"1"),))
+_TOO_MANY_REQUESTS: Final = Refusal(
+    503, "Too many requests at once (max_connections); try again later", ((b"retry-after", b"1"),)
+)
 
 
 class AsgiOptions(TypedDict, total=False):
@@ -108,12 +110,8 @@ class AsgiApp:
         try:
             await self._serve(scope, limited_request)
             if limited_request.is_body_late and not limited_request.has_answered:
-                await self._refuse(
-                    Refusal(408, "The request body did not arrive in time", _CONNECTION_CLOSE),
-                    scope,
-                    limited_request,
-                    client,
-                )
+                text = f"The request body took over {self._settings.body_s:g} s (body_s); send it faster"
+                await self._refuse(Refusal(408, text, _CONNECTION_CLOSE), scope, limited_request, client)
         finally:
             self._requests.give_back(owner)
 
