@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
 import pytest
-from tests.clock import advance_clock, wait_until, yield_to_loop
+from tests.clock import advance_and_settle, advance_clock, wait_until, yield_to_loop
 from tests.http.raw_http import TIMEOUT_S
 from tests.wire.byte_client import ByteClient, send_pieces
 from tests.wire.other_caller import check_caller, run_with_caller
@@ -295,6 +295,24 @@ async def test_a_response_that_is_not_read_is_aborted() -> None:
             advance_clock(READER_S / 4)
             await asyncio.sleep(0.01)
         assert dict(server.cut_off) == {"slow_reader": 1}
+
+
+async def test_a_caller_that_reads_each_response_late_is_not_a_slow_reader() -> None:
+    """The server looks once a second, when as much may be unread as the last time."""
+    async with run_with_caller(**LIMITS) as (server, other):
+        client = await server.connect()
+        for number in range(1, 9):
+            await check_caller(other)
+            client.transport.pause_reading()
+            client.received.clear()
+            size = (20 + number) * 1_000_000
+            client.transport.write(get(b"/large?%d" % size))
+            await client.settle()
+            await advance_and_settle(READER_S / 4)
+            client.transport.resume_reading()
+            await wait_until(lambda size=size: len(client.received) > size or client.end.done())  # type: ignore[misc]
+        assert not server.cut_off
+        client.reset()
 
 
 # -- requests at once --------------------------------------------------------------------------

@@ -71,6 +71,10 @@ class UnreadOutput:
         self._bytes = unread_bytes
         return unread_bytes > 0 and now - self._since > max_stall_s
 
+    def forget(self) -> None:
+        """Measure anew, because the caller has read until there was room for more."""
+        self._bytes = 0
+
 
 class Sheddable(Protocol):
     """A connection that can be closed to free memory."""
