@@ -206,3 +206,29 @@ async def test_a_refused_handshake_is_not_cut_while_it_is_read() -> None:
         client.transport.resume_reading()
         await client.end
         assert bytes(client.received[-len(text) :]) == text.encode()
+
+
+async def test_the_time_of_a_message_starts_anew_with_each_message() -> None:
+    """Also if every packet ends within a message, as on a slow network."""
+    received: list[bytes] = []
+
+    async def serve(exchange: WebSocketExchange) -> None:
+        await exchange.accept(None)
+        while (data := await exchange.receive()) is not None:
+            received.append(data)
+
+    whole = frame(TEXT, PING_CALL)
+    async with run_recording_server(serve, body_s=40) as server:
+        client = await server.connect()
+        client.transport.write(OPENING)
+        await client.settle()
+        client.transport.write(whole[:HALF])
+        for number in range(1, 9):
+            await client.settle()
+            await advance_and_settle(10)
+            client.transport.write(whole[HALF:] + whole[:HALF])
+            await wait_until(lambda number=number: len(received) == number or server.cut_off)  # type: ignore[misc]
+        assert not server.cut_off
+        for _ in range(5):  # the last message stays unfinished
+            await advance_and_settle(10)
+        assert dict(server.cut_off) == {"unfinished_message": 1}

@@ -223,6 +223,7 @@ class WebSocketConnection(asyncio.Protocol):
             self._protocol.fail(_INVALID_DATA, "A text message must be UTF-8")
             return False
         self._messages.append(message)
+        self._unfinished_since = None  # what follows it is another message
         self._pause_reading()
         self._wake()
         return True
