@@ -57,18 +57,36 @@ async def read_rest(link: RawConnection) -> bytes:
         {"Content-Length": "00"},
         {"Content-Length": "5", **HANDSHAKE},
         {"Transfer-Encoding": "chunked", **HANDSHAKE},
-        {"X-Long": "x" * 9000, **HANDSHAKE},
-        {f"X-{number}": "x" for number in range(200)} | HANDSHAKE,
+        {"X-Long": "x" * 70_000, **HANDSHAKE},
+        {"Sec-WebSocket-Key": "x" * 9000, "Sec-WebSocket-Version": "13"},
         {},
     ],
-    ids=["length", "zero twice", "length and key", "chunked", "long header", "many headers", "no key"],
+    ids=["length", "zero twice", "length and key", "chunked", "long header", "long key", "no key"],
 )
 async def test_an_invalid_websocket_handshake_is_refused_and_closed(site: Site, fields: dict[str, str]) -> None:
     async with site.connect() as link:
         await link.send(head("GET", "/mcp-ws", HOST | UPGRADE | fields))
-        status, _ = await link.read_head()
-        assert status in (400, 431)
+        status, headers = await link.read_head()
+        assert status == (431 if "X-Long" in fields else 400)
+        assert ("x-mcp-version", "1.0.0") in headers
         assert b"HTTP/1.1" not in await read_rest(link)
+
+
+@pytest.mark.parametrize(
+    ("target", "fields"),
+    [
+        ("/mcp-ws", {"Cookie": "x" * 60_000}),
+        ("/mcp-ws", {f"X-{number}": "x" for number in range(1000)}),
+        ("/mcp-ws?" + "x" * 60_000, {}),
+    ],
+    ids=["long header", "many headers", "long target"],
+)
+async def test_a_websocket_handshake_may_be_as_large_as_any_head(
+    site: Site, target: str, fields: dict[str, str]
+) -> None:
+    async with site.connect() as link:
+        await link.send(head("GET", target, HOST | UPGRADE | HANDSHAKE | fields))
+        assert (await link.read_head())[0] == 101
 
 
 async def test_a_websocket_handshake_may_have_a_content_length_of_zero(site: Site) -> None:
@@ -82,7 +100,7 @@ async def test_refused_handshakes_do_not_affect_the_shutdown() -> None:
         site = process.site
         async with site.connect() as first, site.connect() as second:
             await first.send(head("GET", "/mcp-ws", HOST | UPGRADE | {"Content-Length": "5"}))
-            await second.send(head("GET", "/mcp-ws", HOST | UPGRADE | HANDSHAKE | {"X-Long": "x" * 9000}))
+            await second.send(head("GET", "/mcp-ws", HOST | UPGRADE | {"Sec-WebSocket-Key": "x" * 9000}))
             running = asyncio.create_task(site.post(call("nap", {"seconds": 1.5})))
             async with asyncio.timeout(TIMEOUT_S):
                 while b"start a" not in (await site.post(call("history"))).body:
@@ -138,12 +156,12 @@ async def test_an_upgrade_request_without_a_body_closes_the_connection(site: Sit
     [
         b"\x00\x01\x02\r\n\r\n",
         head("GET", "/mcp-ws", HOST | UPGRADE | {"Content-Length": "5"}),
-        head("GET", "/mcp-ws", HOST | UPGRADE | HANDSHAKE | {"X-Long": "x" * 9000}),
+        head("GET", "/mcp-ws", HOST | UPGRADE | {"Sec-WebSocket-Key": "x" * 9000}),
         head("GET", "/health", HOST | H2C),
         head("GET", "/nowhere", HOST | {"Connection": "close"}),
         head("GET", "/health", {"Host": "evil.example", "Connection": "close"}),
     ],
-    ids=["malformed", "handshake", "long header", "upgrade", "path", "host"],
+    ids=["malformed", "handshake", "long key", "upgrade", "path", "host"],
 )
 async def test_invalid_requests_do_not_flood_the_log(sent: bytes) -> None:
     with ServerProcess(str(PLAYGROUND), "--log-level", "info") as process:

@@ -406,7 +406,7 @@ class HttpConnection(HeadReader, asyncio.Protocol):
         self.context.connections.discard(self)
         socket = WebSocketConnection(self.context, self.transport, head)
         self.transport.set_protocol(socket)
-        socket.start(heads.encode_head(raw, fields))
+        socket.start(heads.encode_handshake(raw, fields))
 
     # -- refusals and the end --------------------------------------------------------------
 

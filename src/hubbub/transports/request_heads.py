@@ -20,6 +20,7 @@ _MAX_TEMPLATE_BYTES: Final = 2048
 _WHITE_SPACE: Final = b" \t"
 _BODY_HEADERS: Final = (b"content-length", b"transfer-encoding")
 _EMPTY_BODY: Final = (b"content-length", b"0")
+_HANDSHAKE_HEADERS: Final = (b"host", b"connection", b"upgrade", b"sec-websocket-key", b"sec-websocket-version")
 _WRONG_TARGET: Final = Refusal(400, "Invalid request target; send a path, and the host in the header Host only")
 _WRONG_HOST: Final = Refusal(400, "Send the header Host once; HTTP/1.1 requires it")
 _WRONG_ENCODING: Final = Refusal(400, "Invalid Transfer-Encoding; send `chunked`, once and with HTTP/1.1")
@@ -206,3 +207,9 @@ def encode_head(raw: RawHead, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
     method, target, version = raw
     lines = b"".join(b"%b: %b\r\n" % field for field in fields)
     return b"%b %b HTTP/%b\r\n%b\r\n" % (method, target, version.encode(), lines)
+
+
+def encode_handshake(raw: RawHead, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Encode what the WebSocket parser checks. The rest was checked here, and the parser has other limits for it."""
+    method, _, version = raw
+    return encode_head((method, b"/", version), [field for field in fields if field[0] in _HANDSHAKE_HEADERS])

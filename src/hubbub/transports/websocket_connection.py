@@ -83,8 +83,7 @@ class WebSocketConnection(asyncio.Protocol):
         protocol.receive_data(head)
         events = protocol.events_received()
         if not events or not isinstance(events[0], Request):
-            answer = b"".join(protocol.data_to_send())
-            self._refuse_malformed(answer or context.heads.refusal(400, "Invalid WebSocket handshake"))
+            self._refuse_malformed(context.heads.refusal(400, "Invalid WebSocket handshake; send it with HTTP/1.1"))
             return
         response = protocol.accept(events[0])
         if response.status_code != _SWITCHING_PROTOCOLS:
