@@ -217,6 +217,14 @@ class Front(Server, IdentifiesPeople):
         shown = self.visible_to(caller).catalog_view
         return [id for id in self.hub.upstreams if self._sees_server(shown, id, caller)]
 
+    def may_know(self, server: str, caller: Caller) -> bool:
+        """Whether this caller may know of a server, also of one that could not be reached yet and so offers nothing."""
+        governor = self.hub.governor
+        if governor is None or server in self.visible_servers(caller):
+            return True
+        offers_nothing = server not in self.catalog_view.offering_servers
+        return offers_nothing and governor.shows(caller.principal, Target("tool", server, ""))
+
     def connectable_servers(self, caller: Caller) -> list[str]:
         """The servers at which the users of this view log in, as far as this caller may know of them."""
         logins, visible = self.hub.upstream_logins, self.visible_to(caller)
