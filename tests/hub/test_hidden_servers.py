@@ -198,6 +198,22 @@ async def test_no_page_names_a_hidden_server(tmp_path: Path, path: str) -> None:
             assert_unnamed(path, await hub.site.get(path, headers))
 
 
+async def test_with_a_policy_only_administrators_read_metrics_and_problems_that_name_servers(tmp_path: Path) -> None:
+    (tmp_path / "shelf.py").write_text(PROGRAM.replace("NAME", "shelf"))
+    text = (
+        f'[servers.shelf]\ntarget = "{tmp_path}/shelf.py"\n[servers.{WORD}]\nurl = "http://127.0.0.1:1/mcp"\n'
+        f'[[policy.rules]]\neffect = "deny"\nservers = ["{WORD}"]\n'
+    )
+    async with run_tenant_hub(tmp_path, text, tenants="") as hub:
+        await hub.send(hub.ada, "tools/list")
+        metrics, health = [await hub.site.get(path, hub.ada) for path in ("/metrics", "/mcp/health")]
+        assert metrics.status == 403
+        assert health.json == {"status": "degraded", "problems": []}
+        operator = await hub.other("admin")
+        assert f'server="{WORD}"' in (await hub.site.get("/metrics", operator)).body.decode()
+        assert WORD in (await hub.site.get("/mcp/health", operator)).json["problems"][0]
+
+
 @pytest.mark.parametrize("prefix", ["collision", "never"])
 @pytest.mark.parametrize("names", [("shelf", WORD), (WORD, "shelf")], ids=["last", "first"])
 async def test_a_hidden_server_changes_no_name_of_what_is_visible(

@@ -36,6 +36,7 @@ from hubbub.server.methods import add_cache_hint
 from hubbub.server.public_routes import IdentifiesPeople
 from hubbub.server.server import Server
 from hubbub.server.views import View
+from hubbub.settings.governance import PolicySettings
 from hubbub.settings.hub import ViewSettings
 
 if TYPE_CHECKING:
@@ -374,6 +375,10 @@ class Front(Server, IdentifiesPeople):
         if self.locate_resource(uri, caller) is not None:
             return True
         return self.hub.governor is None and self.locate_resource(uri) is None
+
+    @property
+    def hides_items(self) -> bool:
+        return self.hub.config.governance.policy != PolicySettings()
 
     def scoped_names(self) -> list[str]:
         """Names of the items that require scopes, of the servers in this process."""
