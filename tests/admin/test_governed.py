@@ -187,6 +187,34 @@ async def test_an_operator_with_a_key_administers_every_tenant_unless_a_rule_den
             await hub.call("hub.audit.verify", OPERATOR)
 
 
+OTHER_SERVERS = """
+[servers.program]
+command = "python"
+[servers.denied]
+target = "{folder}/denied.py:server"
+[servers.denied_and_gone]
+url = "http://127.0.0.1:1/mcp"
+[servers.gone]
+url = "http://127.0.0.1:1/mcp"
+[[policy.rules]]
+effect = "deny"
+servers = ["denied*"]
+tenants = ["acme"]
+"""
+
+
+async def test_the_administrator_of_a_tenant_sees_no_server_that_is_hidden_from_it(tmp_path: Path) -> None:
+    (tmp_path / "denied.py").write_text(PROGRAM.replace("wipe", "sweep"))
+    async with open_hub(tmp_path, OTHER_SERVERS.format(folder=tmp_path)) as hub:
+        await request_result(hub.front, "tools/list", {}, replace(make_caller(), principal=ANN))
+        everything = {"one", "program", "denied", "denied_and_gone", "gone"}
+        for who, expected in ((ANN, {"one", "gone"}), (BEN, everything - {"program"}), (OPERATOR, everything)):
+            status = await hub.call("hub.status", who)
+            assert {server["id"] for server in status["servers"]} == expected
+            about = {problem.split(":")[0] for problem in status["problems"]} & everything
+            assert {"gone"} <= about <= expected
+
+
 async def test_the_policy_is_shown_to_operators_and_tested_for_ones_own_tenant(tmp_path: Path) -> None:
     async with open_hub(tmp_path) as hub:
         shown = await hub.call("hub.policy.show")

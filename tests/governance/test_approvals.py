@@ -314,6 +314,18 @@ def test_other_settings_apply_to_new_requests(recorded: RecordedApprovals) -> No
     recorded.request(delete(by=EVE))
 
 
+def test_a_request_that_expires_before_older_ones_cannot_be_approved_after_that(recorded: RecordedApprovals) -> None:
+    older = recorded.request(delete(by=EVE))
+    recorded.approvals.configure(ApprovalSettings(expires_s=10))
+    newer = recorded.request(delete())
+    recorded.clocks.pass_time(10)
+    assert [request.id for request in recorded.approvals.list_pending(OPERATOR)] == [older.id]
+    with pytest.raises(ApprovalNotFound, match="it is expired"):
+        recorded.approvals.approve(newer.id, OPERATOR)
+    recorded.approvals.approve(older.id, OPERATOR)  # it has the shorter time from now on
+    assert recorded.request(delete()).id != newer.id
+
+
 # -- the journal ------------------------------------------------------------------------------
 
 

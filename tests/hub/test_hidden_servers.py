@@ -57,6 +57,20 @@ def ask(topic: str) -> str:
     "Ask about NAME."
     return "NAME"
 
+@server.prompt(name="ask")
+def ask_all() -> str:
+    "Ask anything."
+    return "NAME"
+
+@server.resource("shared://{number}")
+def numbered(number: str) -> str:
+    "One of NAME."
+    return "NAME"
+
+@server.completion("shared://{number}", "number")
+def numbers(value: str) -> list[str]:
+    return ["NAME"]
+
 @server.completion("NAME_ask", "topic")
 def topics(value: str) -> list[str]:
     return ["NAME"]
@@ -79,11 +93,13 @@ PROMPTS = ["{}_ask", "{}__{}_ask", "{}"]
 
 
 @asynccontextmanager
-async def run_hub(folder: Path, hides_by: str, more: str = "") -> AsyncIterator[tuple[TenantHub, Key]]:
+async def run_hub(
+    folder: Path, hides_by: str, more: str = "", *, names: tuple[str, ...] = ("shelf", WORD), prefix: str = "collision"
+) -> AsyncIterator[tuple[TenantHub, Key]]:
     """A hub with a visible and a hidden server, and a caller who may not use the latter."""
     for name in ("shelf", WORD):
         (folder / f"{name}.py").write_text(PROGRAM.replace("NAME", name))
-    text = "".join(f'[servers.{name}]\ntarget = "{folder / name}.py"\n' for name in ("shelf", WORD))
+    text = "".join(f'[servers.{name}]\ntarget = "{folder / name}.py"\nprefix = "{prefix}"\n' for name in names)
     text += f'[views.striped]\nservers = ["{WORD}"]\n[views.both]\nservers = ["shelf", "{WORD}"]\n'
     text += '[hub]\nsearch = "on"\n'
     tenants = TENANTS if hides_by == "tenant" else TENANTS.replace('servers = ["shelf"]\n', DENIAL)
@@ -180,6 +196,65 @@ async def test_no_page_names_a_hidden_server(tmp_path: Path, path: str) -> None:
     async with run_hub(tmp_path, "tenant") as (hub, beta):
         for headers in ({}, beta):
             assert_unnamed(path, await hub.site.get(path, headers))
+
+
+async def test_with_a_policy_only_administrators_read_metrics_and_problems_that_name_servers(tmp_path: Path) -> None:
+    (tmp_path / "shelf.py").write_text(PROGRAM.replace("NAME", "shelf"))
+    text = (
+        f'[servers.shelf]\ntarget = "{tmp_path}/shelf.py"\n[servers.{WORD}]\nurl = "http://127.0.0.1:1/mcp"\n'
+        f'[[policy.rules]]\neffect = "deny"\nservers = ["{WORD}"]\n'
+    )
+    async with run_tenant_hub(tmp_path, text, tenants="") as hub:
+        await hub.send(hub.ada, "tools/list")
+        metrics, health = [await hub.site.get(path, hub.ada) for path in ("/metrics", "/mcp/health")]
+        assert metrics.status == 403
+        assert health.json == {"status": "degraded", "problems": []}
+        operator = await hub.other("admin")
+        assert f'server="{WORD}"' in (await hub.site.get("/metrics", operator)).body.decode()
+        assert WORD in (await hub.site.get("/mcp/health", operator)).json["problems"][0]
+
+
+@pytest.mark.parametrize("prefix", ["collision", "never"])
+@pytest.mark.parametrize("names", [("shelf", WORD), (WORD, "shelf")], ids=["last", "first"])
+async def test_a_hidden_server_changes_no_name_of_what_is_visible(
+    tmp_path: Path, names: tuple[str, ...], prefix: str
+) -> None:
+    async with run_hub(tmp_path, "rule", names=names, prefix=prefix) as (hub, beta):
+        status = (await hub.send(beta, "tools/call", name="hub.status", arguments={})).json["result"]
+        assert status["structuredContent"]["servers"][0]["tools"] == 2
+        assert await listed_names(hub, beta, "tools") >= {"find", "shelf_open"}
+        assert "shelf__find" not in await listed_names(hub, beta, "tools")
+        assert await listed_names(hub, beta, "prompts") == {"ask", "shelf_ask"}
+        assert await listed_names(hub, beta, "resources", "uri") >= {"text://shelf/one", "shared://one"}
+        assert await listed_names(hub, beta, "resources/templates", "uriTemplate") >= {"shared://{number}"}
+        for name in ("find", "shelf__find"):
+            assert await hub.call(beta, name) == "shelf"
+            assert await hub.call(beta, "hub.call", name=name, arguments={}) == "shelf"
+        found = await hub.send(beta, "tools/call", name="hub.search", arguments={"query": "find"})
+        assert "find" in {tool["name"] for tool in found.json["result"]["structuredContent"]["tools"]}
+        prompt = await hub.send(beta, "prompts/get", name="ask", arguments={})
+        assert prompt.json["result"]["messages"][0]["content"]["text"] == "shelf"
+        for uri in ("shared://one", "shared://2", "shelf+shared://one"):
+            read = await hub.send(beta, "resources/read", uri=uri)
+            assert (read.json["result"]["contents"][0]["text"], read.json["result"]["contents"][0]["uri"]) == (
+                "shelf",
+                uri,
+            )
+        reference = {"type": "ref/resource", "uri": "shared://{number}"}
+        argument = {"name": "number", "value": ""}
+        completed = await hub.send(beta, "completion/complete", ref=reference, argument=argument)
+        assert completed.json["result"]["completion"]["values"] == ["shelf"]
+        # Whoever sees both is told that the name is ambiguous.
+        both = await listed_names(hub, hub.ada, "tools")
+        if prefix == "collision":
+            assert both >= {"shelf__find", f"{WORD}__find"}
+            ambiguous = await hub.send(hub.ada, "tools/call", name="find", arguments={})
+            assert "several servers have a tool of this name" in ambiguous.body.decode()
+
+
+async def listed_names(hub: TenantHub, key: Key, kind: str, member: str = "name") -> set[str]:
+    result = (await hub.send(key, f"{kind}/list")).json["result"]
+    return {entry[member] for entries in result.values() if isinstance(entries, list) for entry in entries}
 
 
 def local_server(hub: TenantHub, name: str) -> Server:

@@ -367,3 +367,23 @@ async def test_each_tenant_sends_its_own_secret(tmp_path: Path, monkeypatch: pyt
                 answer = await hub.call(hub.ada if part == "ada" else await hub.other(part), "probe")
                 assert set(upstream.keys) == {{"acme": "value-of-acme-6f1c2a", "beta": "value-of-beta-93b07d"}[owner]}
                 assert "value-of" not in answer
+
+
+@pytest.mark.requirement("K1")
+async def test_a_server_whose_secret_a_tenant_may_not_use_does_not_exist_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY_OF_HUB", "value-of-hub-6f1c2a")
+    async with run_counting_upstream(MODERN) as upstream:
+        text = f'[servers.there]\nurl = "{upstream.url}"\nheaders = {{X-Key = "${{secret:key}}"}}\n'
+        secret = '[secrets.key]\nenv = "KEY_OF_HUB"\nhub = true\ntenants = ["acme"]\n'
+        async with run_tenant_hub(tmp_path, text + secret, TENANTS) as hub:
+            other = await hub.other("tenant")
+            assert "value-of" not in await hub.call(hub.ada, "probe")
+            upstream.keys.clear()
+            refused = await hub.send(other, "tools/call", name="probe", arguments={})
+            assert refused.json["error"]["message"] == "Tool not found"
+            assert "probe" not in (await hub.send(other, "tools/list")).body.decode()
+            assert upstream.keys == []
+            await hub.change(lambda text: text.replace('tenants = ["acme"]', 'tenants = ["acme", "beta"]'))
+            assert await hub.call(other, "probe")

@@ -52,7 +52,7 @@ def register(tools: AdminTools, gateway: Gateway, control: SessionControl) -> No
     async def status(context: Context) -> AdminStatus:
         """Report the servers of the hub, what each tenant uses, and current problems."""
         tenant = choose_tenant(context, None)
-        shown = [id for id in gateway.upstreams if _may_use(gateway, tenant, id)]
+        shown = [id for id in gateway.upstreams if tenant is None or gateway.main_front.may_know(id, context.caller)]
         states = {id: gateway.upstreams[id].state for id in shown}
         problems = [f"{id}: {state.reason}" for id, state in states.items() if state.reason is not None]
         reload = gateway.reload_state
@@ -78,11 +78,6 @@ def _pin_problems(gateway: Gateway) -> list[str]:
     pins = gateway.pinned.pins
     found = [problem for id in gateway.upstreams for problem in pins.problems(id, lambda kind, name: True)]
     return found if pins.problem is None else [f"the lock file was not applied: {pins.problem}", *found]
-
-
-def _may_use(gateway: Gateway, tenant: str | None, server: str) -> bool:
-    settings = None if tenant is None else gateway.tenant_sessions.settings(tenant)
-    return settings is None or settings.servers is None or server in settings.servers
 
 
 def _tenants(gateway: Gateway, control: SessionControl, tenant: str | None) -> list[TenantStatus]:

@@ -16,7 +16,7 @@ from hubbub.governance.approvals import ApprovalEvent, Approvals
 from hubbub.governance.call_quotas import CallQuotas, TenantCalls
 from hubbub.governance.governor import Governor
 from hubbub.governance.policy_loader import load_policy
-from hubbub.hub.config import HubConfig
+from hubbub.hub.config import HubConfig, UpstreamConfig
 from hubbub.hub.recorded_events import RecordedEvents
 from hubbub.settings.folders import data_folder
 from hubbub.settings.governance import (
@@ -24,6 +24,7 @@ from hubbub.settings.governance import (
     GovernanceSettings,
     TenantSettings,
 )
+from hubbub.settings.secret import SecretTemplate
 
 if TYPE_CHECKING:
     from hubbub.governance.journal import Journal
@@ -149,24 +150,30 @@ class GovernorSetup:
 
 
 def effective_tenants(config: HubConfig) -> tuple[TenantSettings, ...]:
-    """The tenants with the servers that each may use: without programs, unless the tenant allows them."""
-    programs = {
-        upstream.id
-        for upstream in config.upstreams
-        if upstream.remote is not None and upstream.remote.transport == "stdio"
-    }
-    if not programs:
-        return config.governance.tenants
-    others = tuple(upstream.id for upstream in config.upstreams if upstream.id not in programs)
-    return tuple(
-        tenant
-        if tenant.allow_stdio
-        else replace(
-            tenant,
-            servers=others if tenant.servers is None else tuple(id for id in tenant.servers if id not in programs),
-        )
-        for tenant in config.governance.tenants
-    )
+    """The tenants with the servers that each may use.
+
+    A tenant cannot use programs, unless it allows them, nor servers that need a secret which it may not use.
+    """
+    return tuple(_restrict(tenant, config) for tenant in config.governance.tenants)
+
+
+def _restrict(tenant: TenantSettings, config: HubConfig) -> TenantSettings:
+    unusable = {upstream.id for upstream in config.upstreams if not _is_usable(upstream, tenant, config)}
+    if not unusable:
+        return tenant
+    servers = tuple(upstream.id for upstream in config.upstreams) if tenant.servers is None else tenant.servers
+    return replace(tenant, servers=tuple(id for id in servers if id not in unusable))
+
+
+def _is_usable(upstream: UpstreamConfig, tenant: TenantSettings, config: HubConfig) -> bool:
+    remote, secrets = upstream.remote, config.governance.secrets
+    if remote is None:
+        return True
+    if remote.transport == "stdio" and not tenant.allow_stdio:
+        return False
+    values = (*remote.headers.values(), *remote.env.values())
+    names = {name for value in values if isinstance(value, SecretTemplate) for name in value.names}
+    return all(secrets[name].allows(tenant.name) for name in names if name in secrets)
 
 
 def _make_journal(settings: GovernanceSettings) -> Journal | None:

@@ -253,7 +253,7 @@ class Approvals:
         entry.expires_at = self._clock() + lifetime_s
         entry.state = "approved"
         entry.approver = approver.name
-        self._open[id] = self._open.pop(id)  # it expires last now
+        self._insert(self._open.pop(id))
         return entry.request
 
     def deny(self, id: str, approver: Principal, reason: str = "") -> ApprovalRequest:
@@ -325,9 +325,16 @@ class Approvals:
         if not self._shares.has_room(owner):
             raise self._make_full(lambda other: other.owner == owner, "too many calls")
         self._emit("approval.requested", entry, reason=entry.request.reason)
-        self._open[entry.request.id] = entry
+        self._insert(entry)
         self._shares.take(owner)
         self._open_by_caller[caller] = by_caller + 1
+
+    def _insert(self, entry: _Entry) -> None:
+        """Add an entry in the order of expiry: it comes last, unless `expires_s` has become shorter."""
+        last = next(reversed(self._open.values()), entry)
+        self._open[entry.request.id] = entry
+        if last.expires_at > entry.expires_at:
+            self._open = dict(sorted(self._open.items(), key=lambda item: item[1].expires_at))
 
     def _make_full(self, is_related: Callable[[_Entry], bool], subject: str) -> ApprovalsFull:
         related = [entry for entry in self._open.values() if is_related(entry)] or list(self._open.values())

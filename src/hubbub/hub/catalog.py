@@ -1,7 +1,7 @@
 """Everything that the upstreams offer, under the names that clients see.
 
 A `Catalog` is a value: it is rebuilt when a snapshot or the config changes, and replaced as a whole. Finding an item is
-a dictionary lookup. `CatalogView` is the part of it that a view shows.
+a dictionary lookup. `hubbub.hub.catalog_view` is the part of it that a view shows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hubbub import bounds
 from hubbub.errors import DefinitionError
 from hubbub.governance.decision import Target, TargetKind
 from hubbub.hub.config import BUILTIN_TOOLS, HUB_ID, HubConfig, UpstreamConfig
+from hubbub.hub.contests import Contest
 from hubbub.hub.known_names import NO_KNOWN_NAMES, UpstreamNames
 from hubbub.hub.names import Collision, Names, NameStyle, NamingRule, Offer, assign_names, uri_scheme
 from hubbub.hub.snapshot import Entry, Snapshot
@@ -24,7 +25,6 @@ from hubbub.protocol.results import ToolAnnotations
 from hubbub.protocol.revisions import Revision
 from hubbub.protocol.uri_template import UriTemplate
 from hubbub.server.views import EVERYTHING, View
-from hubbub.settings.hub import ViewSettings
 from hubbub.settings.servers import ToolSettings
 
 _RESERVED_OFFERS = tuple(Offer(HUB_ID, name) for name in BUILTIN_TOOLS)
@@ -64,6 +64,12 @@ class Item:
         """Replaces the server's description; None keeps it."""
         self.encoded: dict[tuple[str, str | None], bytes] = {}
         """Encoded list entries, by revision and description: see `hubbub.hub.list_entries`."""
+
+    def rename(self, name: str, description: str | None) -> Item:
+        """The same under another name."""
+        return Item(
+            self.kind, name, self.server, self.entry, self.revision, description, preferred_name=self.preferred_name
+        )
 
     @property
     def qualified_name(self) -> str:
@@ -121,6 +127,8 @@ class NamedItems(msgspec.Struct, frozen=True):
     callable: dict[str, Item] = {}
     ambiguous: dict[str, tuple[str, ...]] = {}
     collisions: tuple[Collision, ...] = ()
+    contests: dict[str, Contest] = {}
+    """By the names that several would have without the others."""
 
 
 class UriItems(msgspec.Struct, frozen=True):
@@ -128,6 +136,12 @@ class UriItems(msgspec.Struct, frozen=True):
 
     listed: dict[str, Item] = {}
     collisions: tuple[Collision, ...] = ()
+    contests: dict[str, Contest] = {}
+
+    @property
+    def callable(self) -> dict[str, Item]:
+        """Those that are found by their URI."""
+        return self.listed
 
 
 class ListedNames(msgspec.Struct, frozen=True):
@@ -158,14 +172,19 @@ class Catalog(msgspec.Struct, frozen=True):
     scopes: frozenset[str] = frozenset()
     """Every scope that an entry requires."""
 
-    def select(self, shows: Callable[[Item], bool]) -> Catalog:
-        """The part of the catalog that a caller sees; names do not change."""
+    def select(
+        self, shows: Callable[[Item], bool], may_exist: Callable[[Target], bool] = lambda target: True
+    ) -> Catalog:
+        """The part of the catalog that a caller sees; names do not change.
+
+        `may_exist`: whether the caller may see what is not listed now.
+        """
         return msgspec.structs.replace(
             self,
-            tools=_filter_names(self.tools, shows),
-            prompts=_filter_names(self.prompts, shows),
-            resources=_filter_uris(self.resources, shows),
-            templates=_filter_uris(self.templates, shows),
+            tools=_filter_names(self.tools, shows, may_exist),
+            prompts=_filter_names(self.prompts, shows, may_exist),
+            resources=_filter_uris(self.resources, shows, may_exist),
+            templates=_filter_uris(self.templates, shows, may_exist),
         )
 
     @property
@@ -242,14 +261,22 @@ def build_catalog(
     )
 
 
-def _filter_names(part: NamedItems, shows: Callable[[Item], bool]) -> NamedItems:
+def _filter_names(part: NamedItems, shows: Callable[[Item], bool], may_exist: Callable[[Target], bool]) -> NamedItems:
     listed, callable = _filter_items(part.listed, shows), _filter_items(part.callable, shows)
-    return NamedItems(listed, callable, part.ambiguous, _filter_collisions(part.collisions, listed))
+    contests = _filter_contests(part.contests, shows, may_exist)
+    return NamedItems(listed, callable, part.ambiguous, _filter_collisions(part.collisions, listed), contests)
 
 
-def _filter_uris(part: UriItems, shows: Callable[[Item], bool]) -> UriItems:
+def _filter_uris(part: UriItems, shows: Callable[[Item], bool], may_exist: Callable[[Target], bool]) -> UriItems:
     listed = _filter_items(part.listed, shows)
-    return UriItems(listed, _filter_collisions(part.collisions, listed))
+    contests = _filter_contests(part.contests, shows, may_exist)
+    return UriItems(listed, _filter_collisions(part.collisions, listed), contests)
+
+
+def _filter_contests(
+    contests: Mapping[str, Contest], shows: Callable[[Item], bool], may_exist: Callable[[Target], bool]
+) -> dict[str, Contest]:
+    return {name: contest.select(shows, may_exist) for name, contest in contests.items()}
 
 
 def _filter_items(items: Mapping[str, Item], shows: Callable[[Item], bool]) -> dict[str, Item]:
@@ -329,7 +356,17 @@ def _build_named_items(
         callable_,
         {name: others for name, others in names.ambiguous.items() if name not in callable_},
         names.collisions,
+        {
+            name: _make_contest(kind, offers, items)
+            for name, offers in names.contested.items()
+            if all(offer.server != HUB_ID for offer in offers)  # the hub's own tools keep their names
+        },
     )
+
+
+def _make_contest(kind: TargetKind, offers: Iterable[Offer], items: Mapping[Offer, Item]) -> Contest:
+    absent = (Target(kind, offer.server, offer.name) for offer in offers if offer not in items)
+    return Contest(tuple(items[offer] for offer in offers if offer in items), tuple(absent))
 
 
 def _assign_schemes(config: HubConfig) -> dict[str, str]:
@@ -358,98 +395,7 @@ def _build_uri_items(kind: TargetKind, found: Iterable[OfferedEntry], schemes: M
         for uri, servers in owners.items()
         if len(servers) > 1
     )
-    return UriItems(listed, collisions)
-
-
-class CatalogView:
-    """The part of a catalog that one front shows: chosen servers, names that match patterns, or read-only tools.
-
-    A value for one catalog and one view; without settings it shows everything. Lists, calls, reads, searches and
-    subscriptions all look up items here, so that the view restricts them alike.
-    """
-
-    def __init__(self, catalog: Catalog, settings: ViewSettings | None = None) -> None:
-        self.catalog = catalog
-        self._settings = settings
-        self._servers = None if settings is None or settings.servers is None else frozenset(settings.servers)
-        view_settings = ViewSettings() if settings is None else settings
-        self._tool_view = View(view_settings.include, view_settings.exclude, view_settings.read_only)
-        self._prompt_view = View(view_settings.include, view_settings.exclude)
-        self.descriptions = view_settings.descriptions
-
-    def has_server(self, server: str) -> bool:
-        """Whether anything of this server may be shown."""
-        return self._servers is None or server in self._servers
-
-    @cached_property
-    def offering_servers(self) -> frozenset[str]:
-        """The servers that have at least one item here."""
-        kinds = (self.tools, self.prompts, self.resources, self.templates)
-        return frozenset(item.server for items in kinds for item in items.values())
-
-    def find_tool(self, name: str) -> Item | None:
-        """The tool that a name means, listed or not."""
-        item = self.catalog.tools.callable.get(name)
-        return item if item is None or self._settings is None or self._shows(item, self._tool_view) else None
-
-    def find_prompt(self, name: str) -> Item | None:
-        """The prompt that a name means."""
-        item = self.catalog.prompts.callable.get(name)
-        return item if item is None or self._settings is None or self._shows(item, self._prompt_view) else None
-
-    def alternatives(self, name: str, kind: NamedItems) -> list[str]:
-        """The shown names that an ambiguous name may stand for."""
-        return [other for other in kind.ambiguous.get(name, ()) if self._is_shown(other, kind)]
-
-    @cached_property
-    def tools(self) -> dict[str, Item]:
-        """Every tool by its name here."""
-        return self._select_names(self.catalog.tools, self._tool_view)
-
-    @cached_property
-    def prompts(self) -> dict[str, Item]:
-        """Every prompt by its name here."""
-        return self._select_names(self.catalog.prompts, self._prompt_view)
-
-    @cached_property
-    def resources(self) -> dict[str, Item]:
-        """Every listed resource by its URI here."""
-        return self._select_uris(self.catalog.resources)
-
-    @cached_property
-    def templates(self) -> dict[str, Item]:
-        """Every resource template by its URI template here."""
-        return self._select_uris(self.catalog.templates)
-
-    def _shows(self, item: Item, view: View) -> bool:
-        return self.has_server(item.server) and view.names(item.name, item.qualified_name) and _is_allowed(item, view)
-
-    def _is_shown(self, name: str, kind: NamedItems) -> bool:
-        return (self.find_tool(name) if kind is self.catalog.tools else self.find_prompt(name)) is not None
-
-    def _select_names(self, kind: NamedItems, view: View) -> dict[str, Item]:
-        if self._settings is None:
-            return kind.listed
-        found, servers = view.choose(kind.listed, _qualified_name), self._servers
-        return {
-            name: item
-            for name, item in found.items()
-            if (servers is None or item.server in servers) and _is_allowed(item, view)
-        }
-
-    def _select_uris(self, kind: UriItems) -> dict[str, Item]:
-        if self._servers is None:
-            return kind.listed
-        return {uri: item for uri, item in kind.listed.items() if item.server in self._servers}
-
-
-def _qualified_name(item: Item) -> str:
-    return item.qualified_name
-
-
-def _is_allowed(item: Item, view: View) -> bool:
-    """Whether the view does not exclude the item's unprefixed name and, if it is read-only, the tool is too."""
-    # An excluded name stays excluded when a collision with another server gives it a prefix.
-    if item.preferred_name != item.name and view.leaves_out(item.preferred_name):
-        return False
-    return not view.read_only or ((hints := item.annotations) is not None and hints.read_only_hint is True)
+    contests = {
+        found.name: Contest(tuple(listed[name] for name in dict.fromkeys(found.listed))) for found in collisions
+    }
+    return UriItems(listed, collisions, contests)

@@ -16,12 +16,15 @@ from hubbub import bounds
 from hubbub.errors import PromptNotFound, ToolNotFound
 from hubbub.governance.decision import Target, TargetKind
 from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_builtins
-from hubbub.hub.catalog import Catalog, CatalogView, Item
+from hubbub.hub.catalog import Catalog, Item
+from hubbub.hub.catalog_view import CatalogView
 from hubbub.hub.config import CALL, CONNECT, SEARCH
+from hubbub.hub.contests import Contested, may_be_shown
 from hubbub.hub.list_entries import ListKind
 from hubbub.hub.list_pages import ListPages
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.methods import METHODS, call_by_name
+from hubbub.hub.resource_lookup import find_location
 from hubbub.hub.status import upstream_metrics
 from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.hub.visible_items import HeldScopes, Shows, VisibleItems, show_all
@@ -33,6 +36,7 @@ from hubbub.server.methods import add_cache_hint
 from hubbub.server.public_routes import IdentifiesPeople
 from hubbub.server.server import Server
 from hubbub.server.views import View
+from hubbub.settings.governance import PolicySettings
 from hubbub.settings.hub import ViewSettings
 
 if TYPE_CHECKING:
@@ -89,7 +93,7 @@ class Front(Server, IdentifiesPeople):
         group = (held_scopes, governor.group(caller.principal))
         return self._get_visible(group, held_scopes, caller.principal)
 
-    def _view_for(self, caller: Caller | None) -> CatalogView:
+    def view_for(self, caller: Caller | None) -> CatalogView:
         """What a caller could see by its scopes alone, without the policy."""
         held_scopes = self._held_scopes(caller)
         return self._get_visible(held_scopes, held_scopes, None).catalog_view
@@ -120,11 +124,13 @@ class Front(Server, IdentifiesPeople):
         visible = cached[group] = self._select_visible(catalog, held_scopes, principal)
         return visible
 
-    def _permits_resource(self, server: str, uri: str, caller: Caller | None) -> bool:
+    def permits_resource(self, server: str, uri: str, caller: Caller | None) -> bool:
+        """Whether the policy shows a resource to a caller, listed or not."""
         governor = self.hub.governor
         return governor is None or caller is None or governor.shows(caller.principal, Target("resource", server, uri))
 
-    def _permits(self, item: Item, caller: Caller | None) -> bool:
+    def permits(self, item: Item, caller: Caller | None) -> bool:
+        """Whether the policy shows an item to a caller."""
         governor = self.hub.governor
         return governor is None or caller is None or governor.shows(caller.principal, item.target)
 
@@ -137,7 +143,7 @@ class Front(Server, IdentifiesPeople):
         shows: Shows = show_all
         if governor is not None and principal is not None:
             shows = partial(governor.shows, principal)
-            catalog = catalog.select(lambda item: shows(item.target))
+            catalog = catalog.select(lambda item: shows(item.target), partial(may_be_shown, shows))
         shown = CatalogView(catalog, self.settings)
         pages = ListPages(partial(self._listed_items, shown=shown, shows=shows), self.hub.entry_meta)
         return VisibleItems(shown, pages, shows)
@@ -217,6 +223,14 @@ class Front(Server, IdentifiesPeople):
         shown = self.visible_to(caller).catalog_view
         return [id for id in self.hub.upstreams if self._sees_server(shown, id, caller)]
 
+    def may_know(self, server: str, caller: Caller) -> bool:
+        """Whether this caller may know of a server, also of one that could not be reached yet and so offers nothing."""
+        governor = self.hub.governor
+        if governor is None or server in self.visible_servers(caller):
+            return True
+        offers_nothing = server not in self.catalog_view.offering_servers
+        return offers_nothing and governor.shows(caller.principal, Target("tool", server, ""))
+
     def connectable_servers(self, caller: Caller) -> list[str]:
         """The servers at which the users of this view log in, as far as this caller may know of them."""
         logins, visible = self.hub.upstream_logins, self.visible_to(caller)
@@ -244,18 +258,38 @@ class Front(Server, IdentifiesPeople):
 
     def find_known_tool(self, name: str, caller: Caller) -> Item | None:
         """Find a tool by name among those that are known now; None if there is none that this caller may use."""
-        item = self._view_for(caller).find_tool(name)
-        return item if item is None or self._permits(item, caller) else None
+        view = self.view_for(caller)
+        item = view.find_tool(name)
+        if item is None or not self.permits(item, caller):
+            item = self.find_contested(view.catalog.tools, name, caller)
+            return item if item is None or view.shows_tool(item) else None
+        return item
 
     def find_known_prompt(self, name: str, caller: Caller) -> Item | None:
         """Find a prompt in the same way."""
-        item = self._view_for(caller).find_prompt(name)
-        return item if item is None or self._permits(item, caller) else None
+        view = self.view_for(caller)
+        item = view.find_prompt(name)
+        if item is None or not self.permits(item, caller):
+            item = self.find_contested(view.catalog.prompts, name, caller)
+            return item if item is None or view.shows_prompt(item) else None
+        return item
 
     def find_template(self, uri: str, caller: Caller) -> Item | None:
         """Find a resource template by its URI template."""
-        item = self._view_for(caller).templates.get(uri)
-        return item if item is None or self._permits(item, caller) else None
+        view = self.view_for(caller)
+        item = view.templates.get(uri)
+        if item is None or not self.permits(item, caller):
+            item = self.find_contested(view.catalog.templates, uri, caller)
+            return item if item is None or view.shows_resource(item) else None
+        return item
+
+    def find_contested(self, part: Contested, name: str, caller: Caller | None) -> Item | None:
+        """Find what a caller sees under a name that several servers have, if it may see only one of them."""
+        contest, governor = part.contests.get(name), self.hub.governor
+        if contest is None or governor is None or caller is None:
+            return None
+        shows = partial(governor.shows, caller.principal)
+        return contest.select(lambda item: shows(item.target), partial(may_be_shown, shows)).sole
 
     async def find_tool(self, name: str, caller: Caller) -> Item:
         """Find a tool by name, after connecting to servers that were not tried yet.
@@ -268,7 +302,7 @@ class Front(Server, IdentifiesPeople):
             return item
         shown = self.visible_to(caller).catalog_view
         others = shown.alternatives(name, shown.catalog.tools)
-        if others:
+        if others and self._names_are_contested(others):
             raise ToolNotFound(name, others, f"several servers have a tool of this name: call {' or '.join(others)}")
         available = list(self._listed_items("tools", shown, self.visible_to(caller).shows))
         raise ToolNotFound(name, available[: bounds.HUB_LISTED_TOOL_NAMES], self._describe_unreached())
@@ -287,11 +321,15 @@ class Front(Server, IdentifiesPeople):
             others = shown.alternatives(name, shown.catalog.prompts)
             hint = (
                 f"several servers have a prompt of this name: get {' or '.join(others)}"
-                if others
+                if others and self._names_are_contested(others)
                 else self._describe_unreached()
             )
             raise PromptNotFound(name, hint)
         return item
+
+    def _names_are_contested(self, others: list[str]) -> bool:
+        """Whether a caller may read that several servers have a name: of one alone, it would learn of hidden ones."""
+        return len(others) > 1 or self.hub.governor is None
 
     def _describe_unreached(self) -> str:
         """Name the servers that were never reached and may have the missing item."""
@@ -323,45 +361,10 @@ class Front(Server, IdentifiesPeople):
 
     def locate_resource(self, uri: str, caller: Caller | None = None) -> ResourceLocation | None:
         """Find the upstream of a resource that this caller may see, and its URI there; None if it is not known."""
-        found = self._locate(uri, caller)
-        if found is None or self._permits_resource(found.server, found.uri, caller):
+        found = find_location(self, uri, caller)
+        if found is None or self.permits_resource(found.server, found.uri, caller):
             return found
         return None
-
-    def _locate(self, uri: str, caller: Caller | None) -> ResourceLocation | None:
-        shown = self._view_for(caller)
-        item = shown.resources.get(uri)
-        if item is not None and self._permits(item, caller):
-            return ResourceLocation(item.server, item.upstream_name)
-        resolved = shown.catalog.resolve_uri(uri)
-        for item in shown.templates.values():
-            if item.template is None:
-                continue
-            own = uri
-            if item.name != item.upstream_name:
-                if resolved is None or resolved[0] != item.server:
-                    continue
-                own = resolved[1]
-            if item.template.match(own) is not None and self._permits(item, caller):
-                return ResourceLocation(item.server, own)
-        if resolved is not None and shown.has_server(resolved[0]) and not self._is_hidden(*resolved, caller):
-            return ResourceLocation(*resolved)
-        return None
-
-    def _is_hidden(self, server: str, uri: str, caller: Caller | None) -> bool:
-        """Whether a server has a resource that this caller must not see."""
-        if self.withholds_uri(server, uri):
-            return True
-        catalog, governor = self.hub.catalog, self.hub.governor
-        if caller is None or (not catalog.scopes and governor is None):
-            return False
-        return any(
-            item.server == server
-            and not (caller.holds(item.scopes) and self._permits(item, caller))
-            and (item.upstream_name == uri or (item.template is not None and item.template.match(uri) is not None))
-            for part in (catalog.resources, catalog.templates)
-            for item in part.listed.values()
-        )
 
     def withholds_uri(self, server: str, uri: str) -> bool:
         """Whether a URI belongs to a resource template of a server that is withheld until it is approved."""
@@ -372,6 +375,10 @@ class Front(Server, IdentifiesPeople):
         if self.locate_resource(uri, caller) is not None:
             return True
         return self.hub.governor is None and self.locate_resource(uri) is None
+
+    @property
+    def hides_items(self) -> bool:
+        return self.hub.config.governance.policy != PolicySettings()
 
     def scoped_names(self) -> list[str]:
         """Names of the items that require scopes, of the servers in this process."""
@@ -387,7 +394,7 @@ class Front(Server, IdentifiesPeople):
             if shown.has_server(id)
             and upstream.snapshot.has_capability("resources")
             and not self.withholds_uri(id, uri)
-            and self._permits_resource(id, uri, caller)
+            and self.permits_resource(id, uri, caller)
         ]
 
     def tool_scopes(self, name: str, caller: Caller) -> frozenset[str]:

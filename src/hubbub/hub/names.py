@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Container, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -61,6 +61,8 @@ class Names(msgspec.Struct, frozen=True):
     collisions: tuple[Collision, ...]
     preferred: dict[Offer, str] = {}
     """The name of each without collisions and without the length limit."""
+    contested: dict[str, tuple[Offer, ...]] = {}
+    """Names that several offers would have without the others; an offer without a name stands for a server's prefix."""
 
 
 class NameStyle(msgspec.Struct, frozen=True):
@@ -104,7 +106,12 @@ def assign_names(offers: Sequence[Offer], rules: Mapping[str, NamingRule], style
         taken.add(name)
     listed = {offer: assigned[offer] for offer in preferred if offer in assigned}
     names, ambiguous = _callable_names(listed, preferred, rules, style, foreign_prefixed)
-    return Names(listed, names, ambiguous, _collisions(groups, assigned), preferred)
+    contested: dict[str, tuple[Offer, ...]] = {}
+    for name, group in groups.items():
+        owners = dict.fromkeys(Offer(server, "") for offer in group for server in foreign_prefixed.get(offer, ()))
+        if len(group) > 1 or owners:
+            contested[name] = (*group, *owners)
+    return Names(listed, names, ambiguous, _collisions(groups, assigned), preferred, contested)
 
 
 def prefixed_name(offer: Offer, rule: NamingRule) -> str:
@@ -152,15 +159,19 @@ def _find_name_owner(group: list[Offer], rules: Mapping[str, NamingRule]) -> Off
     return next((offer for offer in group if _is_fixed(offer, rules)), None)
 
 
-def _find_foreign_prefixed(preferred: Mapping[Offer, str], rules: Mapping[str, NamingRule]) -> Set[Offer]:
-    """Offers whose name begins with another server's prefix: `github__search` must always mean the server `github`."""
+def _find_foreign_prefixed(
+    preferred: Mapping[Offer, str], rules: Mapping[str, NamingRule]
+) -> dict[Offer, tuple[str, ...]]:
+    """Offers whose name begins with another server's prefix, and these servers: `github__search` must always mean the
+    server `github`."""
     server_prefixes = {server: tuple(_accepted_prefixes(server, rule)) for server, rule in rules.items()}
-    found = set()
+    found = {}
     for offer, name in preferred.items():
         if SEPARATOR not in name or _is_fixed(offer, rules) or name.startswith(server_prefixes[offer.server]):
             continue
-        if any(name.startswith(prefixes) for prefixes in server_prefixes.values()):
-            found.add(offer)
+        owners = tuple(server for server, prefixes in server_prefixes.items() if name.startswith(prefixes))
+        if owners:
+            found[offer] = owners
     return found
 
 
@@ -178,7 +189,7 @@ def _callable_names(
     preferred: dict[Offer, str],
     rules: Mapping[str, NamingRule],
     style: NameStyle,
-    foreign_prefixed: Set[Offer],
+    foreign_prefixed: Container[Offer],
 ) -> tuple[dict[str, Offer], dict[str, tuple[str, ...]]]:
     found = {name: offer for offer, name in listed.items()}
     by_alias: dict[str, Offer] = {}

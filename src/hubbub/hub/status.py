@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hubbub.hub.catalog import Item
+from hubbub.hub.catalog_view import CatalogView
 from hubbub.hub.reload import ReloadState
 from hubbub.hub.upstream import Upstream, UpstreamState
 from hubbub.observe import Metric
@@ -52,8 +53,8 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
     """Build the status of one view, as far as this caller may see it."""
     hub, shown = front.hub, front.visible_to(caller).catalog_view
     visible = {id: hub.upstreams[id] for id in front.visible_servers(caller)}
-    # The catalog before the view's patterns: a view hides tools, but its servers are reported as they are.
-    catalog = shown.catalog
+    # Without the view's patterns: a view hides tools, but its servers are reported as they are.
+    offered = CatalogView(shown.catalog)
     servers = []
     is_operator = hub.governor is None
     has_tenants = bool(hub.tenant_sessions.names())
@@ -68,9 +69,9 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
         servers.append(
             (describe_phase(state) if has_tenants else msgspec.to_builtins(state))
             | {
-                "tools": _count_items(catalog.tools.listed, id),
-                "prompts": _count_items(catalog.prompts.listed, id),
-                "resources": _count_items(catalog.resources.listed, id) + _count_items(catalog.templates.listed, id),
+                "tools": _count_items(offered.tools, id),
+                "prompts": _count_items(offered.prompts, id),
+                "resources": _count_items(offered.resources, id) + _count_items(offered.templates, id),
                 "server": {"name": snapshot.name, "version": snapshot.version},
             }
         )

@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from hubbub.governance.decision import Action, Target
-from hubbub.hub.catalog import CatalogView, Item
+from hubbub.hub.catalog import Item
+from hubbub.hub.catalog_view import CatalogView
 from hubbub.hub.list_pages import ListPages
 from hubbub.hub.search import SearchIndex
 

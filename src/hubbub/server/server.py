@@ -412,6 +412,11 @@ class Server:
         """Whether a caller may subscribe to a resource; undeclared resources are open to all."""
         return self.resources.find(uri) is None or self.resources.find(uri, caller) is not None
 
+    @property
+    def hides_items(self) -> bool:
+        """Whether a policy hides something from some callers, so that metrics and problems are for operators only."""
+        return False
+
     def scoped_names(self) -> list[str]:
         """The tools, resources and prompts that require scopes."""
         tools = [tool.name for tool in self.tools.all() if tool.scopes]

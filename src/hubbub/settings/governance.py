@@ -222,6 +222,8 @@ class SecretSettings(SecretSource, frozen=True, kw_only=True, forbid_unknown_fie
         """Whether it may be used for a tenant; None is the hub itself."""
         if tenant is None:
             return self.tenants is None if self.hub is None else self.hub
+        if not self.source_kind:
+            return tenant in self.tenant
         return tenant in self.tenant or self.tenants is None or tenant in self.tenants
 
     def source_for(self, tenant: str | None) -> SecretSource | None:

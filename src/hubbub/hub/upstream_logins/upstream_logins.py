@@ -32,7 +32,7 @@ from hubbub.protocol.calls import Caller, Notification, Principal
 from hubbub.server.public_routes import Identification
 
 if TYPE_CHECKING:
-    from hubbub.hub.catalog import CatalogView
+    from hubbub.hub.catalog_view import CatalogView
     from hubbub.hub.gateway import Gateway
     from hubbub.hub.visible_items import Shows
     from hubbub.server.public_routes import PersonLogin

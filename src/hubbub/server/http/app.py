@@ -21,6 +21,7 @@ from hubbub.protocol.calls import Principal
 from hubbub.protocol.dialect import AllowsPlain, allow_plain_for_all
 from hubbub.protocol.http_headers import HeaderList
 from hubbub.protocol.scopes import ADMIN_SCOPE
+from hubbub.security.gate import Gate
 from hubbub.security.key_usage import KeyUsage
 from hubbub.security.rate_limits import RateLimits, effective_limits
 from hubbub.security.sealer import Sealer, load_or_create_key, read_key
@@ -74,7 +75,7 @@ class HttpApp:
             rate_limits=rate_limits,
             mode=settings.response,
             allows_plain=allows_plain,
-            shows_operation=_operation_rule(server.tenants),
+            shows_operation=_operation_rule(server, gate),
             http_sse=sse_server,
             public_routes=server.public_routes,
             challenge_scopes=authentication.challenge_scopes,
@@ -191,6 +192,15 @@ def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:
     return lambda principal: tenants.allows_plain(principal.tenant)
 
 
-def _operation_rule(tenants: TenantDirectory | None) -> Callable[[Principal], bool]:
-    """Who may see metrics and problems, which concern all callers: with tenants, only operators, who have none."""
-    return lambda principal: tenants is None or (not principal.tenant and ADMIN_SCOPE in principal.scopes)
+def _operation_rule(server: Server, gate: Gate) -> Callable[[Principal], bool]:
+    """Who may see metrics and problems, which concern all callers.
+
+    With tenants, only operators, who have none. With a policy, authenticated callers need the scope of operators.
+    """
+
+    def shows_operation(principal: Principal) -> bool:
+        if server.tenants is not None:
+            return not principal.tenant and ADMIN_SCOPE in principal.scopes
+        return not (server.hides_items and gate.requires_authentication) or ADMIN_SCOPE in principal.scopes
+
+    return shows_operation

@@ -317,7 +317,7 @@ class Endpoint:
     async def _serve_metrics(self, exchange: HttpExchange, principal: Principal) -> None:
         assert self._metrics is not None
         if not self._shows_operation(principal):
-            reason = f"Metrics concern all tenants; use a key without a tenant and with the scope {ADMIN_SCOPE!r}"
+            reason = f"Metrics concern all callers; use a key with the scope {ADMIN_SCOPE!r} and without a tenant"
             await respond_refusal(exchange, Refusal(403, reason))
             return
         body = self._metrics.render()

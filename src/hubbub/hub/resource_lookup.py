@@ -1,0 +1,55 @@
+"""Finds the server of a resource, by its URI as a caller sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hubbub.hub.subscriptions import ResourceLocation
+from hubbub.protocol.calls import Caller
+
+if TYPE_CHECKING:
+    from hubbub.hub.front import Front
+
+
+def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLocation | None:
+    """Find the upstream of a resource that is listed, fits a template, or has the prefix of a server.
+
+    The policy has not decided about the resource itself then, unless it is listed.
+    """
+    shown = front.view_for(caller)
+    item = shown.resources.get(uri)
+    if item is None or not front.permits(item, caller):
+        item = front.find_contested(shown.catalog.resources, uri, caller)
+    if item is not None and shown.shows_resource(item):
+        return ResourceLocation(item.server, item.upstream_name)
+    resolved = shown.catalog.resolve_uri(uri)
+    for item in shown.templates.values():
+        if item.template is None:
+            continue
+        own = uri
+        if item.name != item.upstream_name:
+            if resolved is not None and resolved[0] == item.server:
+                own = resolved[1]
+            elif front.find_contested(shown.catalog.templates, item.upstream_name, caller) is not item:
+                continue
+        if item.template.match(own) is not None and front.permits(item, caller):
+            return ResourceLocation(item.server, own)
+    if resolved is not None and shown.has_server(resolved[0]) and not _is_hidden(front, *resolved, caller):
+        return ResourceLocation(*resolved)
+    return None
+
+
+def _is_hidden(front: Front, server: str, uri: str, caller: Caller | None) -> bool:
+    """Whether a server has a resource that this caller must not see."""
+    if front.withholds_uri(server, uri):
+        return True
+    catalog, governor = front.hub.catalog, front.hub.governor
+    if caller is None or (not catalog.scopes and governor is None):
+        return False
+    return any(
+        item.server == server
+        and not (caller.holds(item.scopes) and front.permits(item, caller))
+        and (item.upstream_name == uri or (item.template is not None and item.template.match(uri) is not None))
+        for part in (catalog.resources, catalog.templates)
+        for item in part.listed.values()
+    )
