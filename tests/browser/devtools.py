@@ -30,11 +30,12 @@ class DevToolsError(Exception):
 class Tab:
     """One tab. Its commands return when the browser answered them."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, connection: ClientConnection, target: str | None = None) -> None:
+        """`target`: a tab that exists already."""
         self._connection = connection
         self._next_id = 0
         self._session = ""
-        target = self.command("Target.createTarget", url="about:blank")["targetId"]
+        target = target or self.command("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self.command("Page.enable")
 
@@ -58,6 +59,18 @@ class Tab:
     def open(self, url: str) -> None:
         """Start to load a page."""
         self.command("Page.navigate", url=url)
+
+    def open_popup(self, url: str) -> "Tab":
+        """Open a page in a popup window, as a page does when a person clicks; return its tab."""
+        known = self._page_targets()
+        opening = f"window.popup = window.open({json.dumps(url)}, 'popup', 'popup'), true"
+        self.command("Runtime.evaluate", expression=opening, userGesture=True)
+        (target,) = self._page_targets() - known
+        return Tab(self._connection, target)
+
+    def _page_targets(self) -> set[str]:
+        found = self.command("Target.getTargets")["targetInfos"]
+        return {each["targetId"] for each in found if each["type"] == "page"}
 
     def evaluate(self, expression: str) -> Any:
         """Return the value of an expression, or of the promise that it is.

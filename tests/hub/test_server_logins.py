@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
 from msgspec.structs import replace
+from tests.client.scripted_server import ScriptedRequest
+from tests.oauth.client.protected_server import protected_server
 
 from hubbub import (
     Client,
@@ -12,6 +15,7 @@ from hubbub import (
     Hub,
     MemoryCredentialStore,
     OAuth,
+    RefusedRequest,
     Server,
     ServerConfig,
     UpstreamConfig,
@@ -21,6 +25,7 @@ from hubbub.hub.front import Front
 from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
 from hubbub.oauth import limits as oauth_limits
+from hubbub.oauth.errors import UserLoginRequired
 
 URL = "https://tickets.example/mcp"
 ISSUER = "https://issuer.example"
@@ -60,6 +65,50 @@ async def test_a_login_in_use_is_read_from_the_store_once_at_each_check() -> Non
     await store.delete(key)
     now[0] += limits.LOGIN_CHECK_S
     assert await authorizer.headers("POST", URL) == {}
+
+
+async def test_a_new_user_uses_the_newest_registration_that_is_not_forgotten() -> None:
+    """The authorization server has forgotten `old` of ada, and `gone` of carl, of which the hub knows."""
+    redirect_uri = "http://127.0.0.1:1/oauth/upstream/callback"
+    async with protected_server() as server:
+        store = MemoryCredentialStore()
+        logins = ServerLogins(server.config(OAuth(store=store)))
+        found = {
+            "ada": ("old", 1, False),
+            "bob": ("new", 2, False),
+            "carl": ("gone", 3, True),
+            "dora": ("gone", 3, False),
+        }
+        for name, (client_id, obtained_at, is_forgotten) in found.items():
+            registration = ClientRegistration(
+                client_id=client_id, source="dynamic", redirect_uris=(redirect_uri,), is_forgotten=is_forgotten
+            )
+            login = replace(CREDENTIALS, issuer=server.origin, registration=registration, obtained_at=obtained_at)
+            await store.save(CredentialKey(server.origin, logins.resource, HubUser("acme", name).key), login)
+        _, pending = await logins.begin(HubUser("acme", "eve"), redirect_uri)
+    assert pending.registration.client_id == "new"
+
+
+async def test_a_client_that_was_forgotten_is_not_used_for_the_next_user() -> None:
+    redirect_uri = "http://127.0.0.1:1/oauth/upstream/callback"
+    async with protected_server() as server:
+        store, ada = MemoryCredentialStore(), HubUser("acme", "ada")
+        logins = ServerLogins(server.config(OAuth(store=store)))
+        url, pending = await logins.begin(ada, redirect_uri)
+        await logins.finish(ada, pending, await server.log_in(url))
+        server.revoke_tokens()
+
+        async def forget(request: ScriptedRequest) -> None:
+            await request.reply(401, {"error": "invalid_client"})
+
+        server.handle["/token"] = forget
+        authorizer = logins.authorizer(ada.key)
+        sent = await authorizer.headers("POST", server.url)
+        with pytest.raises(UserLoginRequired):
+            await authorizer.handle_refusal(RefusedRequest("POST", server.url, 401, 0, server.challenge, "", sent, 0))
+        _, pending = await logins.begin(HubUser("acme", "bob"), redirect_uri)
+        await logins.close()
+    assert pending.registration.client_id == "client-2"
 
 
 class MarkingStore(MemoryCredentialStore):

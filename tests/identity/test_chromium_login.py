@@ -135,6 +135,26 @@ def test_a_wrong_key_is_refused_and_the_right_one_logs_in(tab: Tab, node: str, t
         assert "read_notes" in client.list_tools()
 
 
+def test_an_app_that_shows_the_login_in_a_popup_gets_the_code(tab: Tab, node: str, tmp_path: Path) -> None:
+    ring = Keyring(tmp_path / "keys.toml")
+    (key,) = ring.add("alice", tenant="acme", user="alice", scopes=("notes:read",)).values()
+    openers: list[bool] = []
+
+    def go(url: str) -> None:
+        popup = tab.open_popup(url)
+        popup.fill("input[name=key]", key)
+        popup.press("button[type=submit]")
+        popup.press(ALLOW)
+        assert "close this window" in popup.text
+        # The page of the app passes the code to the window that opened it.
+        openers.append(popup.evaluate("window.opener !== null"))
+        assert tab.evaluate("window.popup.closed") is False
+
+    with open_hub_with_keys(tmp_path, ring.path) as hub, closing(TypeScriptClient(node, JUDGES, hub.url, go)) as client:
+        assert "read_notes" in client.list_tools()
+    assert openers == [True]
+
+
 def test_a_consent_page_is_of_no_use_in_another_browser(
     tab: Tab, oidc_provider: ProviderProcess, hub: ProtectedSite, node: str
 ) -> None:

@@ -345,6 +345,36 @@ async def test_a_registration_is_used_again_for_the_next_login() -> None:
         assert len(server.registrations) == 1
 
 
+@pytest.mark.parametrize("code", ["invalid_client", "unauthorized_client"])
+async def test_a_client_that_the_authorization_server_has_forgotten_registers_again(code: str) -> None:
+    store = MemoryCredentialStore()
+    async with protected_server() as server:
+        async with server.client(server.oauth(store=store)):
+            pass
+        server.revoke_tokens()
+        server.handle["/token"] = refuse_refresh(server, code)
+        with pytest.raises(LoginRequired):
+            await server.client(OAuth(store=store)).start()
+        async with server.client(server.oauth(store=store)) as client:
+            await client.tools()
+    assert [asked["client_id"] for asked in server.authorizations] == ["client-1", "client-2"]
+
+
+async def test_a_registered_client_is_kept_when_its_secret_is_refused() -> None:
+    async with protected_server() as server:
+        auth = server.oauth(client_id="known", client_secret="a-secret-by-hand", issuer=server.origin)
+        async with server.client(auth):
+            pass
+        (key,) = await auth.credential_store.list()
+        server.revoke_tokens()
+        server.handle["/token"] = refuse_refresh(server, "invalid_client")
+        with pytest.raises(LoginRequired):
+            await server.client(change(auth, redirect_handler=None)).start()
+        kept = await auth.credential_store.load(key)
+        assert kept is not None
+        assert not kept.is_ended
+
+
 async def test_without_any_registration_the_error_says_what_to_configure() -> None:
     async with protected_server() as server:
         server.metadata["registration_endpoint"] = None
@@ -388,12 +418,12 @@ async def test_a_configured_secret_is_not_stored_with_the_tokens() -> None:
     assert headers["authorization"] == "Basic a25vd246YSUzQWIrYw=="  # both parts are form-encoded first
 
 
-def refuse_refresh(server: ProtectedServer) -> Any:
+def refuse_refresh(server: ProtectedServer, code: str = "invalid_grant") -> Any:
     """Return a token endpoint that knows no refresh token any more."""
 
     async def handle(request: Any) -> None:
         if b"grant_type=refresh_token" in request.body:
-            await request.reply(400, {"error": "invalid_grant"})
+            await request.reply(400, {"error": code})
         else:
             await server.answer_token_request(request)
 

@@ -172,6 +172,11 @@ class ServerLogins:
     async def mark_refused(self, key: str) -> None:
         """Treat a user as logged out, because the server refused credentials that cannot be renewed."""
         self._checked_at.pop(key, None)
+        found = await self.find_credentials(key)
+        if found is not None and found.registration.is_forgotten:
+            for place, known in [*self._registrations.items()]:
+                if known.client_id == found.registration.client_id:
+                    del self._registrations[place]
         if isinstance(self._store, ExpiringStore):
             for each in await self._store.list(resource=self.resource, principal=key):
                 await self._store.mark_unusable(each)
@@ -373,8 +378,10 @@ class ServerLogins:
         if known is not None:
             return known
         keys = [key for key in await self._store.list(resource=self.resource) if key.issuer == issuer]
-        for key in keys[: limits.SEARCHED_LOGINS]:
-            found = await self._store.load(key)
-            if found is not None and redirect_uri in found.registration.redirect_uris:
-                return found.registration
-        return None
+        logins = [await self._store.load(key) for key in keys[: limits.SEARCHED_LOGINS]]
+        found = [login for login in logins if login is not None and redirect_uri in login.registration.redirect_uris]
+        forgotten = {login.registration.client_id for login in found if login.registration.is_forgotten}
+        # The newest one: the authorization server may have forgotten the client of an older login since.
+        found.sort(key=lambda login: login.obtained_at, reverse=True)
+        known_clients = (login.registration for login in found if login.registration.client_id not in forgotten)
+        return next(known_clients, None)

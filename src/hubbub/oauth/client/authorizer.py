@@ -32,6 +32,7 @@ from hubbub.oauth.metadata import show_url
 from hubbub.ports import RefusedRequest
 
 _UNAUTHORIZED: Final = 401
+_UNKNOWN_CLIENT: Final = frozenset(("invalid_client", "unauthorized_client"))
 _HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
@@ -245,9 +246,9 @@ class OAuthAuthorizer:
             except TokenRequestRefused as error:
                 if await self._load():
                     return True
-                if error.code == "invalid_grant":
-                    self._credentials = msgspec.structs.replace(credentials, is_ended=True)
-                    await self._store.save(self._client.key(credentials.issuer), self._credentials)
+                if (ended := _end(credentials, error.code)) is not None:
+                    self._credentials = ended
+                    await self._store.save(self._client.key(credentials.issuer), ended)
                 return False
             await self._save(renewed, is_fresh=False)
             return True
@@ -370,6 +371,17 @@ def share_authorizer(
         client = OAuthClient(url, settings, rules=rules, allow_private_network=allow_private_network, reveal=reveal)
         found = _authorizers[key] = OAuthAuthorizer(client)
     return found
+
+
+def _end(credentials: Credentials, code: str) -> Credentials | None:
+    """Return the credentials after their refresh was refused with a code; None: they may be refreshed later."""
+    registration = credentials.registration
+    # Some servers keep registrations in memory. A client that was registered by hand is corrected by hand.
+    if registration.source == "dynamic" and code in _UNKNOWN_CLIENT:
+        registration = msgspec.structs.replace(registration, is_forgotten=True)
+    elif code != "invalid_grant":
+        return None
+    return msgspec.structs.replace(credentials, registration=registration, is_ended=True)
 
 
 def _retrieve_error(task: asyncio.Task[object]) -> None:

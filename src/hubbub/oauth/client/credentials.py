@@ -35,6 +35,8 @@ class ClientRegistration(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """Unix time; 0: never."""
     scopes: tuple[str, ...] = ()
     """The scopes that the client was registered for; empty: unknown."""
+    is_forgotten: bool = False
+    """Whether the authorization server does not know this client any more, so that it has to register again."""
 
     def __repr__(self) -> str:
         return f"ClientRegistration(client_id={self.client_id!r}, source={self.source!r})"

@@ -64,8 +64,8 @@ async def register_client(
 def _is_reusable(registration: ClientRegistration, redirect_uri: str, scopes: tuple[str, ...], now: float) -> bool:
     has_expired = 0 < registration.secret_expires_at <= now
     has_scopes = not registration.scopes or set(scopes) <= set(registration.scopes)
-    is_dynamic = registration.source == "dynamic"
-    return is_dynamic and has_scopes and not has_expired and redirect_uri in registration.redirect_uris
+    is_known = registration.source == "dynamic" and not registration.is_forgotten
+    return is_known and has_scopes and not has_expired and redirect_uri in registration.redirect_uris
 
 
 async def _register_dynamically(

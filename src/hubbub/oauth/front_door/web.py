@@ -29,7 +29,7 @@ _PAGE_HEADERS: Final[HeaderList] = (
     (b"x-content-type-options", b"nosniff"),
     # Not `no-referrer`, with which browsers send `Origin: null` with the form.
     (b"referrer-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
+    # No `cross-origin-opener-policy`: web apps show these pages in a popup, and their own last page needs its opener.
 )
 
 Parameters = Mapping[str, list[str]]
