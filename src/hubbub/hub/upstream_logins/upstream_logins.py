@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from hubbub.server.public_routes import PersonLogin
 
 CONNECT_PATH: Final = "/oauth/connect/"
-CALLBACK_PATH: Final = "/oauth/upstream/callback"
+CALLBACK_PATH: Final = "/oauth/upstream/callback/"
+"""Followed by the name of the server: a redirect for one must not be taken for that of another (RFC 9700, 4.4.2.2)."""
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 _LINK: Final = "login link"
 _BROWSER: Final = "browser"
@@ -205,7 +207,8 @@ class UpstreamLogins:
 
         Raises: OAuthError, LinkRefused.
         """
-        return await self._logins(link).begin(link.user, self.base_url + CALLBACK_PATH, link.scopes)
+        redirect_uri = self.base_url + CALLBACK_PATH + quote(link.server, safe="")
+        return await self._logins(link).begin(link.user, redirect_uri, link.scopes)
 
     async def finish(self, link: LoginLink, pending: PendingLogin, redirect: str) -> None:
         """Log the user of a link in; calls that wait for it continue.
