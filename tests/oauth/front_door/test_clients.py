@@ -43,6 +43,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"redirect_uris": ["http://a.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["data:text/html,x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["microsoft-edge:https://evil.example/"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["googlechromes://evil.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://a.example/#x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://user@a.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https:///x"]}, "invalid_redirect_uri"),
