@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import msgspec
 import pytest
@@ -16,7 +16,9 @@ from tests.cli.conftest import clean_environment
 from tests.cli.pseudo_terminal import Terminal
 from tests.identity.protected_site import NOTES, ProtectedSite, protect_notes, serve
 from tests.identity.provider_process import ProviderProcess
+from tests.identity.scripted_browser import ScriptedBrowser
 from tests.interop.external_servers import free_port
+from tests.oauth.client.protected_server import protected_server
 
 from hubbub import CredentialKey, Credentials, FileCredentialStore
 
@@ -218,3 +220,31 @@ def test_a_server_without_a_login_is_named(hubbub: Run, tmp_path: Path) -> None:
         done = hubbub("login", open_site.url)
     assert done.returncode == 3
     assert f"{open_site.url} did not ask for a login: it answered a request without a token with status" in done.stderr
+
+
+async def test_a_server_does_not_get_a_code_of_another_one(tmp_path: Path, environ: dict[str, str]) -> None:
+    """The mix-up attack: another server has a client that was registered by hand, whose id many people know."""
+    async with protected_server() as honest, protected_server() as evil:
+        evil.metadata["authorization_response_iss_parameter_supported"] = None
+        honest.redirect_changes = {"iss": None}
+        login = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hubbub", "login", evil.url, "--no-browser"),
+            cwd=tmp_path, env=environ, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert login.stderr is not None
+            shown = ""
+            while (found := URL.search(shown)) is None:
+                shown = (await login.stderr.readline()).decode()
+                assert shown
+            # The authorization server of `evil` sends the browser on, with the client id and redirect URI of the other.
+            asked = dict(parse_qsl(urlsplit(found[0]).query))
+            port = urlsplit(asked["redirect_uri"]).port
+            wanted = {**asked, "client_id": "known", "redirect_uri": f"http://127.0.0.1:{port}/callback"}
+            redirect = await honest.log_in(f"{honest.metadata['authorization_endpoint']}?{urlencode(wanted)}")
+            page = await asyncio.to_thread(ScriptedBrowser().visit, redirect)
+            assert (page.status, "Unknown login" in page.text) == (404, True)
+            assert not evil.token_requests
+        finally:
+            login.terminate()
+            await login.communicate()

@@ -152,7 +152,7 @@ async def test_a_redirect_with_another_state_or_issuer_is_refused(tmp_path: Path
             url, browser = await new_link(hub, "ada"), ScriptedBrowser()
             page = await asyncio.to_thread(to_callback, hub, browser, url, "ada", "alice")
             query = "&".join(f"{key}={wrong if key == name else value}" for key, value in page.query.items())
-            refused = await asyncio.to_thread(browser.visit, f"{hub.url}/oauth/upstream/callback?{query}")
+            refused = await asyncio.to_thread(browser.visit, f"{hub.url}/oauth/upstream/callback/{NOTES}?{query}")
             assert refused.status in (400, 502), refused.text
             await assert_nobody_is_logged_in(hub)
 

@@ -40,7 +40,7 @@ from hubbub.security.sealer import KEY_BYTES, Sealer
 from hubbub.settings.governance import TenantSettings
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
-CALLBACK = "http://127.0.0.1/oauth/upstream/callback"
+CALLBACK = "http://127.0.0.1/oauth/upstream/callback/notes"
 
 
 @pytest.fixture(scope="module")

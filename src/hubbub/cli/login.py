@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,6 +17,7 @@ from hubbub.cli.stored_logins import (
     auth_settings,
     describe_login,
     format_login,
+    http_url,
     hub_options,
     make_oauth_client,
     resolve_remote,
@@ -58,6 +60,7 @@ reached, asks for no login or refuses it, 4 if its answer is an error or invalid
 """
 _CLIENT_NAME: Final = "Hubbub command line"
 """Shown on consent pages; "Hubbub" alone could be the server that asks."""
+_DIGEST_CHARACTERS: Final = 12
 _UNAUTHORIZED: Final = 401
 _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
@@ -127,7 +130,7 @@ def command(
 
     handler = BrowserLogin(
         note,
-        redirect_uri=settings.redirect_uri,
+        redirect_uri=_choose_redirect_uri(server, settings),
         opens_browser=not no_browser,
         read_line=_read_line if is_interactive() else None,
     )
@@ -150,6 +153,21 @@ def _apply_flags(target: str, settings: OAuth, changes: dict[str, Any]) -> OAuth
             f"you need, such as `hubbub tools {target}`"
         )
     return replace(settings, **{name: value for name, value in changes.items() if value is not None})
+
+
+def _choose_redirect_uri(server: ServerConfig, settings: OAuth) -> str | None:
+    """Return the redirect URI; None: the default one, with which clients are registered by hand.
+
+    Clients that are registered now have one for each server (RFC 9700, 4.4.2.2). Otherwise the authorization server of
+    a malicious one could send the browser on to that of another server, and get its code.
+    """
+    if settings.redirect_uri is not None or settings.client_id is not None or settings.client_metadata_url is not None:
+        return settings.redirect_uri
+    from hubbub.oauth.client.discovery import canonical_url
+    from hubbub.oauth.client.settings import DEFAULT_REDIRECT_URI
+
+    digest = sha256(canonical_url(http_url(str(server.url))).encode()).hexdigest()
+    return f"{DEFAULT_REDIRECT_URI}/{digest[:_DIGEST_CHARACTERS]}"
 
 
 async def _read_line() -> str | None:

@@ -145,6 +145,8 @@ async def test_the_first_claim_on_a_name_wins_at_every_process(url: str) -> None
         now[0] += 61
         assert await stores[1].find_claim("done link") is None
         assert await stores[1].claim("done link", "later", now[0] + 60) == "later"
+        await stores[0].replace_claim("done link", "latest", now[0] + 60)
+        assert await stores[1].find_claim("done link") == "latest"
     finally:
         for store in stores:
             await store.close()

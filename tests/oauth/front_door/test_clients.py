@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.oauth.front_door.door_site import REDIRECT_URI, App, Door, open_door
+from tests.http.in_process_server import wait_until
+from tests.oauth.front_door.door_site import REDIRECT_URI, App, Clock, Door, open_door
 from tests.oauth.split_dns import issue_trusted
 
 from hubbub import HubbubError, MetadataError
 from hubbub.net.egress_rules import EgressRules
-from hubbub.oauth.front_door.client_documents import check_client_url
+from hubbub.oauth.front_door.client_documents import ClientDocuments, check_client_url
 from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, display_name, parse_metadata
 from hubbub.oauth.front_door.web import BadParameters, parse_parameters
 
@@ -43,6 +44,8 @@ WRONG: list[tuple[Any, str]] = [
     ({"redirect_uris": ["http://a.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["data:text/html,x"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["microsoft-edge:https://evil.example/"]}, "invalid_redirect_uri"),
+    ({"redirect_uris": ["googlechromes://evil.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://a.example/#x"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https://user@a.example/"]}, "invalid_redirect_uri"),
     ({"redirect_uris": ["https:///x"]}, "invalid_redirect_uri"),
@@ -340,22 +343,43 @@ async def test_a_caller_over_its_limit_does_not_postpone_the_fetch_of_a_document
         assert publisher.requests == 3
 
 
+@asynccontextmanager
+async def fetch_slowly(documents: ClientDocuments, publisher: Publisher) -> AsyncIterator[None]:
+    """Use the whole share of one address with documents that do not arrive."""
+    publisher.hangs, before = True, publisher.requests
+    tasks = [asyncio.create_task(documents.find(f"{publisher.url}?{number}", "192.0.2.1")) for number in range(16)]
+    await wait_until(lambda: publisher.requests >= before + 14)
+    publisher.hangs = False
+    yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
 async def test_too_many_fetches_at_once_do_not_postpone_that_of_a_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
-        app = app_of(door, publisher)
-        tokens = await app.tokens()
-        door.clock.added_s += 601
-        with monkeypatch.context() as changed:
-            changed.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENT_FETCHES", 0)
-            tokens = json.loads((await app.refresh(tokens["refresh_token"])).text)
-        assert publisher.requests == 1
-        assert (await app.refresh(tokens["refresh_token"])).status == 200
-        assert publisher.requests == 2
+    async with publish(tmp_path, monkeypatch) as publisher:
+        clock = Clock()
+        documents = ClientDocuments(clock=clock, **allow(publisher))
+        await documents.find(publisher.url, "192.0.2.1")
+        clock.added_s += 601
+        async with fetch_slowly(documents, publisher):
+            before = publisher.requests
+            assert (await documents.find(publisher.url, "192.0.2.1")).name == "Published app"
+            assert publisher.requests == before  # the known document was used
+        clock.added_s += 60
+        await documents.find(publisher.url, "192.0.2.1")
+        assert publisher.requests == before + 1
+
+
+async def test_documents_that_do_not_arrive_do_not_keep_others_from_being_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with publish(tmp_path, monkeypatch) as publisher:
+        documents = ClientDocuments(**allow(publisher))
+        async with fetch_slowly(documents, publisher):
+            assert (await documents.find(publisher.url, "192.0.2.2")).name == "Published app"
 
 
 async def test_a_document_on_this_machine_is_never_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

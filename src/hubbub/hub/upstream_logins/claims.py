@@ -15,6 +15,9 @@ class ClaimStore(Protocol):
     async def claim(self, name: str, value: str, expires_at: float) -> str:
         """Return the value of the first claim on a name, which is this one if there was none."""
 
+    async def replace_claim(self, name: str, value: str, expires_at: float) -> None:
+        """Claim a name, whether or not there is a claim on it."""
+
     async def find_claim(self, name: str) -> str | None:
         """Return the value of the first claim on a name; None: there was none, or it has expired."""
 
@@ -35,6 +38,11 @@ class MemoryClaims:
                 break
             del self._claims[oldest]
         return self._claims.setdefault(name, (value, expires_at))[0]
+
+    async def replace_claim(self, name: str, value: str, expires_at: float) -> None:
+        """Claim a name, whether or not there is a claim on it."""
+        self._claims.pop(name, None)
+        await self.claim(name, value, expires_at)
 
     async def find_claim(self, name: str) -> str | None:
         """Return the value of the first claim on a name; None: there was none, or it has expired."""

@@ -80,6 +80,8 @@ class LoginPeer:
         link = self._open_state(call, user)
         if link is not None:
             call = _without_responses(call)
+            if await self._upstream_logins.is_logged_out(link):
+                link = None
         if self._logins.is_known_connected(user) or await self._logins.is_connected(user):
             try:
                 return await self._upstream.request(call)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from html import escape
 from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -56,6 +57,10 @@ _PENDING: Final = "connect login"
 _COOKIE_PREFIX: Final = "hubbub-connect-"
 _EXPIRED: Final = (
     "This login has expired, has ended already, or began in another browser. Start it again to get a new link"
+)
+_OTHER_SERVER: Final = (
+    "This redirect belongs to the login at another server, so the login was stopped. Start it again; if that does not "
+    "help, tell the operator of this hub"
 )
 _LOGIN_FAILED: Final = (
     "The login at the server did not succeed. Start it again in a few minutes; if that does not help, tell the "
@@ -186,6 +191,10 @@ close the page.</p>
     async def _finish(self, exchange: HttpExchange) -> None:
         state = first(read_query(exchange), "state")
         pending = self._read_pending(exchange, state)
+        if exchange.path != CALLBACK_PATH + pending.link.server:
+            # Its code is of the authorization server of another login, which that of this one must not get (mix-up).
+            logger.warning("login_redirect_of_other_server", extra={"server": pending.link.server})
+            raise LinkRefused(_OTHER_SERVER)
         await self._upstream_logins.finish(pending.link, pending.login, exchange.query)
         link = pending.link
         command = f"hubbub logout {self._upstream_logins.base_url}/mcp --upstream {link.server}"
@@ -214,8 +223,9 @@ close the page.</p>
 
     def _cookie(self, state: str, value: str, seconds: int) -> tuple[bytes, bytes]:
         """`Lax`: the redirect back is a navigation from another site."""
-        secure = "; Secure" if self._upstream_logins.base_url.startswith("https:") else ""
-        attributes = f"Path={CALLBACK_PATH}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        base = urlsplit(self._upstream_logins.base_url)
+        secure = "; Secure" if base.scheme == "https" else ""
+        attributes = f"Path={base.path}{CALLBACK_PATH}; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
         return b"set-cookie", f"{_cookie_name(state)}={value}; {attributes}".encode()
 
     # -- shared ------------------------------------------------------------------------------

@@ -15,14 +15,16 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import product
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 
 from hubbub.errors import HubbubError, SettingsError, StoreFailed
 from hubbub.governance.decision import Target
 from hubbub.hub.config import CONNECT
-from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout
+from hubbub.hub.session_control import LOGOUT_DRAIN_S, Logout, user_name
 from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.claims import MemoryClaims
 from hubbub.hub.upstream_logins.server_logins import HubUser, ServerLogins
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from hubbub.server.public_routes import PersonLogin
 
 CONNECT_PATH: Final = "/oauth/connect/"
-CALLBACK_PATH: Final = "/oauth/upstream/callback"
+CALLBACK_PATH: Final = "/oauth/upstream/callback/"
+"""Followed by the name of the server: a redirect for one must not be taken for that of another (RFC 9700, 4.4.2.2)."""
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 _LINK: Final = "login link"
 _BROWSER: Final = "browser"
@@ -48,6 +51,7 @@ _NOT_STORED: Final = (
     "This hub could not complete the login. Start it again; if that does not help, tell the operator of this hub, "
     "whose log says why"
 )
+_LOGGED_OUT: Final = "You were logged out after this login began. Start it again to get a new link"
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -65,6 +69,8 @@ class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     """The scopes that the server requires and the present login lacks."""
     identification: Identification = "none"
     """How the page identifies the person who opens it: with the kind of credential that the user called with."""
+    made_at: float = 0.0
+    """A later logout of the user ends it."""
 
 
 class LinkRefused(HubbubError):
@@ -141,7 +147,7 @@ class UpstreamLogins:
         scopes = () if logins is None else logins.missing_scopes(user)
         identification = self._hub.main_front.identification(principal)
         self._check_identification(identification)
-        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes, identification)
+        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes, identification, self._clock())
         return link, self.link_url(link)
 
     def _check_identification(self, identification: Identification) -> None:
@@ -171,6 +177,8 @@ class UpstreamLogins:
             ) from None
         if await self._is_claimed(link, _DONE):
             raise LinkRefused("This link was used already. If you still have to log in, start again to get a new one")
+        if await self.is_logged_out(link):
+            raise LinkRefused(_LOGGED_OUT)
         if self.find(link.server) is None:
             raise LinkRefused(f"The server {link.server} does not need a login any more")
         return link
@@ -205,7 +213,8 @@ class UpstreamLogins:
 
         Raises: OAuthError, LinkRefused.
         """
-        return await self._logins(link).begin(link.user, self.base_url + CALLBACK_PATH, link.scopes)
+        redirect_uri = self.base_url + CALLBACK_PATH + quote(link.server, safe="")
+        return await self._logins(link).begin(link.user, redirect_uri, link.scopes)
 
     async def finish(self, link: LoginLink, pending: PendingLogin, redirect: str) -> None:
         """Log the user of a link in; calls that wait for it continue.
@@ -219,6 +228,9 @@ class UpstreamLogins:
             )
         try:
             credentials = await logins.finish(link.user, pending, redirect)
+            if await self.is_logged_out(link):
+                await self.disconnect(link.user, link.server, 0)
+                raise LinkRefused(_LOGGED_OUT)
         except HubbubError as error:
             await self._report_failure(link, error)
             raise
@@ -336,10 +348,23 @@ class UpstreamLogins:
             logins = self.find(server)
             if logins is None or logout.server not in (None, server):
                 continue
+            # First, so that a login that is completed meanwhile is either found below or refused.
+            name = _logout_claim(server, logout.tenant, logout.user)
+            claims, now = logins.claims or self._claims, self._clock()
+            await claims.replace_claim(name, repr(now), now + 2 * limits.LOGIN_S)
             users = [user for user in await logins.users() if logout.matches(user.principal)]
             ended = await asyncio.gather(*(self.disconnect(user, server, 0) for user in users))
             count += sum(ended)
         return count
+
+    async def is_logged_out(self, link: LoginLink) -> bool:
+        """Whether the user of a link was logged out after it was made."""
+        claims, user = self._logins(link).claims or self._claims, link.user.principal
+        for tenant, name in product((None, user.tenant), {None, user.user, user.name, user_name(user)}):
+            ended_at = await claims.find_claim(_logout_claim(link.server, tenant, name))
+            if ended_at is not None and float(ended_at) >= link.made_at:
+                return True
+        return False
 
     async def close(self) -> None:
         """Stop looking for logins of removed tenants, and close the stores; their next use opens them again."""
@@ -376,3 +401,8 @@ class UpstreamLogins:
         upstream = self._hub.upstreams.get(server)
         if upstream is not None and upstream.on_event is not None:
             upstream.on_event(event, principal, facts)
+
+
+def _logout_claim(server: str, tenant: str | None, user: str | None) -> str:
+    """Return the name of the claim that notes the last logout; None: all tenants, or all users."""
+    return f"logout {msgspec.json.encode((server, tenant, user)).decode()}"

@@ -22,7 +22,9 @@ from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.clients import Client, display_name, parse_metadata
 from hubbub.oauth.metadata import show_url
+from hubbub.protocol.host_origin import network_prefix
 from hubbub.security.rates import Rate
+from hubbub.shares import Shares
 
 _TEMPORARY: Final = frozenset((408, 425, 429))
 _SERVER_ERROR: Final = 500
@@ -52,7 +54,8 @@ class ClientDocuments:
         self._clock = clock
         self._documents: OrderedDict[str, _Document] = OrderedDict()
         self._attempts = AttemptLimiter(Rate(limits.CLIENT_DOCUMENTS_PER_MINUTE, 60, "minute"), clock)
-        self._fetching = 0
+        self._fetches = Shares(limits.CLIENT_DOCUMENT_FETCHES)
+        """The fetches in progress, by network: documents that do not arrive must not keep others from being fetched."""
 
     async def find(self, client_id: str, address: str) -> Client:
         """Return the client that a document describes. `address`: the network address of the requester.
@@ -92,12 +95,16 @@ class ClientDocuments:
         if wait_s := self._attempts.wait_s(address):
             raise _FetchPostponed("Too many client documents were requested", wait_s)
         self._attempts.add(address)
-        return await self._fetch(client_id, host)
+        owner = network_prefix(address)
+        if not self._fetches.has_room(owner):
+            raise _FetchPostponed("Too many client documents are being fetched")
+        self._fetches.take(owner)
+        try:
+            return await self._fetch(client_id, host)
+        finally:
+            self._fetches.give_back(owner)
 
     async def _fetch(self, url: str, host: str) -> Client:
-        if self._fetching >= limits.CLIENT_DOCUMENT_FETCHES:
-            raise _FetchPostponed("Too many client documents are being fetched")
-        self._fetching += 1
         try:
             async with asyncio.timeout(limits.CLIENT_DOCUMENT_TIMEOUT_S):
                 rules = self._rules()
@@ -106,8 +113,6 @@ class ClientDocuments:
         except TimeoutError:
             seconds = limits.CLIENT_DOCUMENT_TIMEOUT_S
             raise ServerUnavailable(f"{show_url(url)} did not answer within {seconds:g} s") from None
-        finally:
-            self._fetching -= 1
         if response.status in _TEMPORARY or response.status >= _SERVER_ERROR:
             raise ServerUnavailable(f"{show_url(url)} answered with status {response.status}")
         if response.status != 200:

@@ -21,6 +21,12 @@ _REFUSED_SCHEMES: Final = frozenset(
     ("about", "blob", "chrome", "data", "file", "filesystem", "ftp", "javascript", "mailto", "vbscript", "view-source",
      "ws", "wss")
 )  # fmt: skip
+_BROWSER_SCHEMES: Final = frozenset(
+    ("brave", "ddgquicklink", "feed", "firefox", "googlechrome", "googlechromes", "intent", "jar", "microsoft-edge",
+     "microsoft-edge-http", "microsoft-edge-https", "opera-http", "opera-https", "touch-http", "touch-https",
+     "x-safari-http", "x-safari-https")
+)  # fmt: skip
+"""A browser opens the web page in the rest of the URI, which would look like a program on the person's computer."""
 _URI: Final = re.compile(r"[!-~]+")
 _BLANK_LETTERS: Final = frozenset("\u115f\u1160\u3164\uffa0")
 """Letters that are invisible."""
@@ -143,7 +149,7 @@ def check_redirect_uri(uri: str) -> None:
     elif parts.scheme in ("http", "https"):
         if not host or (parts.scheme == "http" and not is_loopback(host)):
             problem = "must use https, or http on a loopback address"
-    elif not _PRIVATE_SCHEME.fullmatch(parts.scheme) or parts.scheme in _REFUSED_SCHEMES:
+    elif not _PRIVATE_SCHEME.fullmatch(parts.scheme) or parts.scheme in _REFUSED_SCHEMES | _BROWSER_SCHEMES:
         problem = "must use https, http on a loopback address, or a scheme of its own"
     if problem:
         raise MetadataError(f"redirect_uris: {printable(uri)!r} {problem}")

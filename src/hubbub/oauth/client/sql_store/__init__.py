@@ -97,6 +97,11 @@ _CLAIM: Final = text(
     "ON CONFLICT (name) DO NOTHING"
 )
 
+_REPLACE_CLAIM: Final = text(
+    "INSERT INTO oauth_claims (name, value, expires_at) VALUES (:name, :value, :expires_at) "
+    "ON CONFLICT (name) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at"
+)
+
 
 class SqlCredentialStore:
     """Stores credentials in a database, and claims on links to log in. Implements `CredentialStore`."""
@@ -257,6 +262,14 @@ class SqlCredentialStore:
             return str(connection.execute(query).scalar_one())
 
         return await (await self._database()).write(claim)
+
+    async def replace_claim(self, name: str, value: str, expires_at: float) -> None:
+        """Claim a name, whether or not there is a claim on it.
+
+        Raises: StoreFailed.
+        """
+        row = {"name": name, "value": value, "expires_at": int(expires_at)}
+        await (await self._database()).write(lambda connection: connection.execute(_REPLACE_CLAIM, row))
 
     async def find_claim(self, name: str) -> str | None:
         """Return the value of the first claim on a name; None: there was none, or it has expired.
