@@ -9,7 +9,7 @@ import click
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
 from hubbub.cli.output import write_lines
-from hubbub.cli.stored_logins import auth_settings, http_url, hub_options, make_oauth_client, resolve_remote
+from hubbub.cli.stored_logins import auth_settings, hub_options, make_oauth_client, resolve_remote, resource_of
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 from hubbub.errors import HubbubError, SettingsError
@@ -70,10 +70,9 @@ def command(
 
 async def _log_out(target: str | None, options: TargetOptions) -> int:
     from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
-    from hubbub.oauth.client.discovery import canonical_url
 
     store = FileCredentialStore()
-    resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
+    resource = None if target is None else resource_of(target, options)
     keys = await store.list(resource=resource, principal="")
     if not keys:
         note("no stored logins" if resource is None else f"not logged in at {resource}")

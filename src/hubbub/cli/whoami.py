@@ -10,7 +10,7 @@ import msgspec
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
 from hubbub.cli.output import write_json, write_lines
-from hubbub.cli.stored_logins import format_login, http_url, read_logins, resolve_remote
+from hubbub.cli.stored_logins import format_login, read_logins, resource_of
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 
@@ -39,10 +39,9 @@ def command(target: str | None, config: str | None, as_json: bool) -> int:
 
 async def _show(target: str | None, options: TargetOptions, *, as_json: bool) -> int:
     from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
-    from hubbub.oauth.client.discovery import canonical_url
 
     store = FileCredentialStore()
-    resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
+    resource = None if target is None else resource_of(target, options)
     logins = await read_logins(store, resource)
     if as_json:
         write_json({"store": await store.kind(), "logins": msgspec.to_builtins(logins)})

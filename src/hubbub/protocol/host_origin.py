@@ -30,6 +30,7 @@ _AUTHORITY: Final = re.compile(
 _ORIGIN: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31})://([!-~]+)", re.ASCII)
 _OPAQUE_HOST: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 _HOST_NAME_CHARACTERS: Final = 253
 
 
@@ -51,6 +52,12 @@ class Origin(msgspec.Struct, frozen=True):
     scheme: str
     host: str
     port: int | None = None
+
+
+def http_url(url: str) -> str:
+    """Return the URL of the HTTP requests to a server, whose own URL may be one of a WebSocket."""
+    scheme, _, rest = url.partition("://")
+    return f"{_HTTP_SCHEMES.get(scheme.lower(), scheme)}://{rest}"
 
 
 def parse_authority(text: str) -> Authority | None:

@@ -92,6 +92,20 @@ class CredentialStore(Protocol):
         """
 
 
+async def find_newest(
+    store: CredentialStore, resource: str, principal: str, issuer: str | None = None
+) -> Credentials | None:
+    """Return the newest credentials of a principal for a resource; `issuer`: only those of this one."""
+    newest: Credentials | None = None
+    for key in await store.list(resource=resource, principal=principal):
+        found = await store.load(key)
+        if found is None or issuer not in (None, found.issuer):
+            continue
+        if newest is None or found.obtained_at > newest.obtained_at:
+            newest = found
+    return newest
+
+
 class MemoryCredentialStore:
     """Stores credentials in memory, until the process ends."""
 
