@@ -80,7 +80,7 @@ class LoginPeer:
         link = self._open_state(call, user)
         if link is not None:
             call = _without_responses(call)
-        if self._logins.is_known_connected(user) or await self._logins.is_connected(user):
+        if await self._logins.is_connected(user):
             try:
                 return await self._upstream.request(call)
             except UserLoginRequired:

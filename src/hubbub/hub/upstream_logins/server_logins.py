@@ -112,10 +112,6 @@ class ServerLogins:
 
     # -- calls -----------------------------------------------------------------------------
 
-    def is_known_connected(self, user: HubUser) -> bool:
-        """Whether a user was seen to be logged in just now; False if `is_connected` has to find out."""
-        return self.was_checked(user.key)
-
     async def is_connected(self, user: HubUser) -> bool:
         """Whether a user has credentials that were not refused."""
         return self.was_checked(user.key) or await self.check(user.key)

@@ -246,7 +246,7 @@ class AuthorizationFlow:
 
     async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest | None, error: str) -> None:
         if error == "access_denied" and request is not None:
-            await self._respond_to_client(exchange, request.redirect_uri, request.state, error, messages.CANCELLED)
+            await redirect(exchange, self._error_url(request.redirect_uri, request.state, error, messages.CANCELLED))
             return
         logger.warning("oauth_login_failed", extra={"error": error[:80]})
         raise PageError(messages.PROVIDER_FAILED, status=502)
@@ -388,8 +388,8 @@ class AuthorizationFlow:
             now = self._clock()
             if not await self._database().write(lambda c: store.answer_consent(c, state.id, "", now)):
                 raise PageError(messages.ANSWERED)
-            description = "The user denied the request."
-            await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
+            denied = "The user denied the request."
+            await redirect(exchange, self._error_url(request.redirect_uri, request.state, "access_denied", denied))
             return
         await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), answers_page=True)
 
@@ -464,13 +464,8 @@ class AuthorizationFlow:
         opened: S = state
         return opened
 
-    async def _respond_to_client(
-        self, exchange: HttpExchange, redirect_uri: str, state: str | None, error: str, description: str
-    ) -> None:
-        """Send an error to the client, through the browser; the redirect URI was checked."""
-        await redirect(exchange, self._error_url(redirect_uri, state, error, description))
-
     def _error_url(self, redirect_uri: str, state: str | None, error: str, description: str) -> str:
+        """Return where the browser takes an error to the client; the redirect URI was checked."""
         answer = {"error": error, "error_description": description, **({"state": state} if state else {})}
         return add_parameters(redirect_uri, {**answer, "iss": self._config.issuer})
 
