@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import click
 import msgspec
 
 from hubbub.cli.options import read_variable
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from hubbub.oauth.client.settings import OAuth
 
 LoginStatus: TypeAlias = Literal["valid", "refreshable", "expired", "ended"]
+upstream_key_option: Final = click.option(
+    "--key-env",
+    "key_variable",
+    metavar="VARIABLE",
+    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
+)
 _USER_CLAIMS: Final = ("email", "preferred_username", "name", "sub")
 
 
