@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
@@ -92,6 +92,11 @@ class CredentialStore(Protocol):
         """
 
 
+def select_keys(keys: Iterable[CredentialKey], resource: str | None, principal: str | None) -> list[CredentialKey]:
+    """Return the keys of this resource and principal in order; None: of any."""
+    return [key for key in sorted(keys) if resource in (None, key.resource) and principal in (None, key.principal)]
+
+
 async def find_newest(
     store: CredentialStore, resource: str, principal: str, issuer: str | None = None
 ) -> Credentials | None:
@@ -127,11 +132,7 @@ class MemoryCredentialStore:
 
     async def list(self, *, resource: str | None = None, principal: str | None = None) -> Sequence[CredentialKey]:
         """Return the keys of this resource and principal; None: of any."""
-        return [
-            key
-            for key in sorted(self._credentials)
-            if resource in (None, key.resource) and principal in (None, key.principal)
-        ]
+        return select_keys(self._credentials, resource, principal)
 
     def lock(self, key: CredentialKey) -> AbstractAsyncContextManager[None]:
         """Let one holder at a time refresh credentials; all keys share one lock."""
