@@ -3,6 +3,8 @@
 import inspect
 import os
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests import clock
@@ -31,6 +33,15 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     """User folders for this test only, if files of other tests would affect it."""
     for kind in ("CONFIG", "DATA", "STATE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind.lower())))
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Any]:
+    """A PostgreSQL server for all tests of this process."""
+    from tests.packs.tabletop.backends import postgresql_server  # few tests need it
+
+    with postgresql_server() as server:
+        yield server
 
 
 @pytest.hookimpl(tryfirst=True)

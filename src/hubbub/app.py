@@ -169,9 +169,9 @@ def _apply_tenants(server: Server, settings: ServeSettings, sources: Sources, *,
 
 
 def _apply_oauth(server: Server, sources: Sources) -> None:
-    from hubbub.assembly.assemble import apply_oauth
+    from hubbub.assembly.settings_checks import read_oauth_section
 
-    apply_oauth(server, sources)
+    server.oauth = read_oauth_section(sources)
 
 
 def _serve(server: Server, settings: ServeSettings) -> int:

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -127,9 +127,9 @@ class Tab:
 
 
 @contextmanager
-def open_tab(chromium: str, folder: Path, flags: Sequence[str] = ()) -> Iterator[Tab]:
+def open_tab(chromium: str, folder: Path) -> Iterator[Tab]:
     """A tab of a new browser with an empty profile, which ends afterwards."""
-    command = [chromium, *FLAGS, *flags, "--remote-debugging-port=0", f"--user-data-dir={folder / 'profile'}"]
+    command = [chromium, *FLAGS, "--remote-debugging-port=0", f"--user-data-dir={folder / 'profile'}"]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -23,8 +23,8 @@ each_era = pytest.mark.parametrize("dialect", ERAS)
 TENANTS = [{"name": "red", "servers": ["library"]}, {"name": "blue"}]
 
 
-def user(tenant: str, name: str = "ada", credential: str = "c1") -> Principal:
-    return Principal(f"{tenant}/{name}#{credential}", tenant=tenant, user=name, credential=credential)
+def user(tenant: str, name: str = "ada") -> Principal:
+    return Principal(f"{tenant}/{name}#c1", tenant=tenant, user=name, credential="c1")
 
 
 def shop(ran: list[str]) -> Server:

@@ -9,7 +9,6 @@ metadata to its users; only these are written here.
 import json
 import os
 import secrets
-import ssl
 import sys
 import threading
 import time
@@ -448,11 +447,7 @@ def _endpoint(name: str) -> Any:
 
 
 def listen() -> BaseWSGIServer:
-    context = None
-    if OPTIONS["tls"] is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(OPTIONS["tls"]["certificate"], OPTIONS["tls"]["key"])
-    listening = make_server("127.0.0.1", 0, app, threaded=True, ssl_context=context)
+    listening = make_server("127.0.0.1", 0, app, threaded=True)
     # A provider that is down ends each connection at once; its port stays taken, so that no other program gets it.
     vars(listening)["verify_request"] = lambda *_: not IS_DOWN.is_set()
     threading.Thread(target=listening.serve_forever, daemon=True).start()
@@ -466,7 +461,7 @@ def answer(value: dict[str, Any]) -> None:
 os.environ["AUTHLIB_INSECURE_TRANSPORT"] = "1"  # it refuses HTTP without it, on this machine too
 server = AuthorizationServer(app, query_client=CLIENTS.get, save_token=save_token)
 listening = listen()
-ISSUER = f"{'http' if OPTIONS['tls'] is None else 'https'}://127.0.0.1:{listening.port}"
+ISSUER = f"http://127.0.0.1:{listening.port}"
 server.register_token_generator(
     "default",
     TokenGenerator(

@@ -127,10 +127,6 @@ class TypeScriptClient:
         return self._receive()["result"]
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
+        with self._process:  # closes its pipes, and waits
+            self._process.kill()
         self._listener.close()

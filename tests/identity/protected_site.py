@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -89,12 +89,11 @@ def protect_notes(
     *providers: ProviderProcess,
     introspection_client: Mapping[str, Any] | None = None,
     oauth: Mapping[str, Any] | None = None,
-    scopes: Sequence[str] = SCOPES,
     trusts_authority: bool = True,
 ) -> Iterator[ProtectedSite]:
     """Serve the notes to the bearers of tokens of these providers; `trusts_authority`: of their certificates."""
     port = free_port()
-    lines = ["[oauth]", f'public_url = "http://127.0.0.1:{port}"', f"scopes = {json.dumps(list(scopes))}"]
+    lines = ["[oauth]", f'public_url = "http://127.0.0.1:{port}"', f"scopes = {json.dumps(SCOPES)}"]
     lines += [f"{name} = {json.dumps(value)}" for name, value in (oauth or {}).items()]
     lines += [issuer_table(provider, introspection_client) for provider in providers]
     environment = {} if introspection_client is None else {INTROSPECTION_SECRET: introspection_client["client_secret"]}

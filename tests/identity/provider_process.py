@@ -78,12 +78,8 @@ class ProviderProcess:
         self._command("come_up")
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
+        with self._process:  # closes its pipes, and waits
+            self._process.kill()
 
     def new_browser(self) -> ScriptedBrowser:
         """A browser without cookies, which trusts the provider's certificate."""
@@ -118,10 +114,10 @@ class ProviderProcess:
         page = browser.send_body(url, json.dumps(content).encode(), {"Content-Type": "application/json"})
         return json.loads(self._succeed(page).text)
 
-    def client_token(self, resource: str, scope: str = "mcp:tools", **metadata: Any) -> dict[str, Any]:
+    def client_token(self, resource: str, **metadata: Any) -> dict[str, Any]:
         """Obtain a token of a new client by its credentials; return the token response."""
         client = self.register(token_endpoint_auth_method="client_secret_post", **metadata)
-        return self.request_token(client, grant_type="client_credentials", resource=resource, scope=scope)
+        return self.request_token(client, grant_type="client_credentials", resource=resource, scope="mcp:tools")
 
     def user_token(self, person: str, resource: str, scope: str = "mcp:tools", **metadata: Any) -> dict[str, Any]:
         """Log a person in at a new client; return the token response."""

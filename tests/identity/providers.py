@@ -39,10 +39,9 @@ def _start_oidc(folder: Path, *, is_tls: bool = False, **options: Any) -> Provid
     return ProviderProcess(command, folder / "oidc-provider.log", environment=environment, ca=ca)
 
 
-def _start_authlib(folder: Path, *, is_tls: bool = False) -> ProviderProcess:
-    ca, tls = _write_certificates(folder) if is_tls else (None, None)
-    command = [sys.executable, str(HERE / "authlib_provider.py"), json.dumps({"people": PEOPLE, "tls": tls})]
-    return ProviderProcess(command, folder / "authlib-provider.log", ca=ca)
+def _start_authlib(folder: Path) -> ProviderProcess:
+    command = [sys.executable, str(HERE / "authlib_provider.py"), json.dumps({"people": PEOPLE})]
+    return ProviderProcess(command, folder / "authlib-provider.log")
 
 
 def _write_certificates(folder: Path) -> tuple[Path, dict[str, str]]:

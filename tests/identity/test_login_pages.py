@@ -11,12 +11,11 @@ import pytest
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
-from tests.identity.user_hub import NOTES, UserHub, run_user_hub, text_of
+from tests.identity.user_hub import NOTES, URLS, UserHub, run_two_user_hubs, run_user_hub, text_of
 
 from hubbub import CredentialKey, Credentials, MemoryCredentialStore, SettingsError
 from hubbub.hub.config import CONNECT
 from hubbub.hub.upstream_logins import limits
-from hubbub.oauth.client.sql_store import SqlCredentialStore
 from hubbub.security.sealer import KEY_BYTES, Sealer
 
 
@@ -171,9 +170,7 @@ async def test_a_person_who_refuses_at_the_provider_is_not_logged_in(tmp_path: P
             asked.append(await asyncio.to_thread(refuse, request.url))
             return {"action": "accept"}
 
-        async with hub.client(
-            "ada", "2025-11-25", capabilities={"elicitation": {"url": {}}}, elicitation=answer
-        ) as ada:
+        async with hub.client("ada", "2025-11-25", capabilities=URLS, elicitation=answer) as ada:
             refused = await ada.call_tool(CONNECT, {"server": NOTES})
             assert refused.is_error
             assert "access_denied" in text_of(refused)
@@ -193,9 +190,7 @@ async def test_a_login_that_cannot_be_stored_ends_the_waiting_call(tmp_path: Pat
             pages.append(await asyncio.to_thread(hub.connect, "ada", "alice", request.url))
             return {"action": "accept"}
 
-        async with hub.client(
-            "ada", "2025-11-25", capabilities={"elicitation": {"url": {}}}, elicitation=answer
-        ) as ada:
+        async with hub.client("ada", "2025-11-25", capabilities=URLS, elicitation=answer) as ada:
             refused = await ada.call_tool(CONNECT, {"server": NOTES})
         assert refused.is_error
         assert "could not complete the login" in text_of(refused)
@@ -229,17 +224,8 @@ async def test_keys_cannot_be_tried_without_limit(tmp_path: Path, site: Protecte
 
 
 async def test_a_link_is_used_once_and_by_one_browser_at_all_processes(tmp_path: Path, site: ProtectedSite) -> None:
-    """Two hubs share a database and a sealing key; browsers reach either of them."""
-    database, key = f"sqlite:///{tmp_path / 'oauth.db'}", os.urandom(KEY_BYTES)
-    folders = [tmp_path / name for name in ("first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    async with (
-        run_user_hub(folders[0], site, store=SqlCredentialStore(database, Sealer([key]))) as first,
-        run_user_hub(folders[1], site, store=SqlCredentialStore(database, Sealer([key]))) as second,
-    ):
-        for hub in (first, second):
-            hub.gateway.use_sealer(Sealer([key]))
+    """Browsers reach either of the hubs."""
+    async with run_two_user_hubs(tmp_path, site) as (first, second):
         url, browser = await new_link(first, "ada"), ScriptedBrowser()
         elsewhere = url.replace(first.url, second.url)
         callback = (await asyncio.to_thread(to_callback, first, browser, url, "ada", "alice")).url

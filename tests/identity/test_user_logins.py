@@ -14,7 +14,7 @@ from tests.http.in_process_server import wait_until
 from tests.identity.protected_site import ProtectedSite, protect_notes
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.providers import StartProvider
-from tests.identity.user_hub import NOTES, URLS, connect, run_user_hub, text_of
+from tests.identity.user_hub import NOTES, URLS, connect, run_two_user_hubs, run_user_hub, text_of
 
 from hubbub import (
     Client,
@@ -40,7 +40,6 @@ from hubbub.security.sealer import KEY_BYTES, Sealer
 from hubbub.settings.governance import TenantSettings
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
-CALLBACK = "http://127.0.0.1/oauth/upstream/callback/notes"
 
 
 @pytest.fixture(scope="module")
@@ -302,17 +301,8 @@ async def test_a_login_outlives_the_hub_in_the_encrypted_store(tmp_path: Path, s
 async def test_another_process_can_finish_a_login_and_the_waiting_call_continues(
     tmp_path: Path, site: ProtectedSite
 ) -> None:
-    """The hubs share a database and a sealing key, and a balancer sends browsers to the second one."""
-    url, key = f"sqlite:///{tmp_path / 'oauth.db'}", os.urandom(KEY_BYTES)
-    folders = [tmp_path / name for name in ("first", "second")]
-    for folder in folders:
-        folder.mkdir()
-    async with (
-        run_user_hub(folders[0], site, store=SqlCredentialStore(url, Sealer([key]))) as first,
-        run_user_hub(folders[1], site, store=SqlCredentialStore(url, Sealer([key]))) as second,
-    ):
-        for hub in (first, second):
-            hub.gateway.use_sealer(Sealer([key]))
+    """A balancer sends browsers to the second hub."""
+    async with run_two_user_hubs(tmp_path, site) as (first, second):
         first.gateway.main_front.base_url = second.url
         for version in (MODERN, LEGACY):
             elicitation = second.elicitation("ada", "alice", [])

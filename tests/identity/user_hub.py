@@ -1,6 +1,7 @@
 """A hub with two tenants, and behind it a server at which each user logs in."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ from tests.identity.scripted_browser import Page, ScriptedBrowser
 from hubbub import Client, ElicitationRequest, Hub, MemoryCredentialStore, OAuth, ServerConfig, UpstreamConfig
 from hubbub.hub.config import CONNECT
 from hubbub.hub.front import Front
+from hubbub.oauth.client.sql_store import SqlCredentialStore
+from hubbub.security.sealer import KEY_BYTES, Sealer
 
 NOTES = "notes"
 SCOPE = "mcp:tools notes:read"
@@ -103,6 +106,23 @@ class UserHub:
         """A client whose user opens the pages that it is asked to open."""
         found = [] if seen is None else seen
         return self.client(caller, version, capabilities=URLS, elicitation=self.elicitation(caller, person, found))
+
+
+@asynccontextmanager
+async def run_two_user_hubs(folder: Path, site: ProtectedSite) -> AsyncIterator[tuple[UserHub, UserHub]]:
+    """Serve two hubs that share a database and a sealing key, as two processes of one installation do."""
+    sealer = Sealer([os.urandom(KEY_BYTES)])
+    stores = [SqlCredentialStore(f"sqlite:///{folder / 'oauth.db'}", sealer) for _ in range(2)]
+    folders = [folder / name for name in ("first", "second")]
+    for each in folders:
+        each.mkdir()
+    async with (
+        run_user_hub(folders[0], site, store=stores[0]) as first,
+        run_user_hub(folders[1], site, store=stores[1]) as second,
+    ):
+        for hub in (first, second):
+            hub.gateway.use_sealer(sealer)
+        yield first, second
 
 
 @asynccontextmanager

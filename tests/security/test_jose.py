@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from joserfc import jwk
 
-from hubbub.security.jose import InvalidJwt, JwtSigningKey, parse_jwt, read_jwk, thumbprint, verify_jwt
+from hubbub.security.jose import InvalidJwt, JwtSigningKey, parse_jwt, read_jwk, verify_jwt
 
 TYPES = frozenset(("dpop+jwt",))
 
@@ -43,7 +43,8 @@ def test_private_keys_are_read_as_pem_and_as_jwk(key: jwk.ECKey | jwk.RSAKey | j
 
 def test_a_stored_key_is_the_same_key() -> None:
     key = JwtSigningKey.generate()
-    assert JwtSigningKey.read(key.to_pem()).thumbprint == key.thumbprint == thumbprint(key.public_jwk())
+    public = jwk.import_key(key.public_jwk())
+    assert JwtSigningKey.read(key.to_pem()).thumbprint == key.thumbprint == public.thumbprint()
 
 
 def test_a_public_jwk_has_no_private_part() -> None:
@@ -62,8 +63,3 @@ def test_text_without_a_private_key_is_refused(text: bytes) -> None:
 def test_an_algorithm_that_does_not_fit_the_key_is_refused() -> None:
     with pytest.raises(ValueError, match="for RS256"):
         JwtSigningKey.read(JwtSigningKey.generate().to_pem(), "RS256")
-
-
-def test_an_invalid_key_has_no_thumbprint() -> None:
-    with pytest.raises(InvalidJwt, match="key"):
-        thumbprint({"kty": "EC"})

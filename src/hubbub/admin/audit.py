@@ -109,15 +109,8 @@ def register(tools: AdminTools, folder: Path) -> None:
 
         One request reads a part of a long journal: if `isComplete` is false, repeat it with `nextSeq` as `from_seq`.
         """
-        wanted = Filter(
-            tenant=choose_tenant(context, tenant),
-            user=user,
-            server=server,
-            tool=tool,
-            event=event,
-            effect=effect,
-            since=since and since.rstrip("Z"),
-            until=until and until.rstrip("Z"),
+        wanted = _make_filter(
+            context, tenant, since, until, user=user, server=server, tool=tool, event=event, effect=effect
         )
         return await _read(readers, context, lambda: _read_page(folder, wanted, from_seq, limit, as_lines=as_lines))
 
@@ -137,15 +130,8 @@ def register(tools: AdminTools, folder: Path) -> None:
         context: Context,
     ) -> Records:
         """Return the last records of the audit journal that match all filters, among its newest part."""
-        wanted = Filter(
-            tenant=choose_tenant(context, tenant),
-            user=user,
-            server=server,
-            tool=tool,
-            event=event,
-            effect=effect,
-            since=since and since.rstrip("Z"),
-            until=until and until.rstrip("Z"),
+        wanted = _make_filter(
+            context, tenant, since, until, user=user, server=server, tool=tool, event=event, effect=effect
         )
         return await _read(readers, context, lambda: _read_last(folder, wanted, limit, as_lines=as_lines))
 
@@ -165,6 +151,15 @@ def register(tools: AdminTools, folder: Path) -> None:
             raise ToolError("`head` is neither a head as JSON nor a hash of 64 hex digits")
         report = await _read(readers, context, lambda: verify(folder, expected=expected))
         return Verification(holds=report.holds, report=msgspec.to_builtins(report))
+
+
+def _make_filter(context: Context, tenant: _Text, since: _Text, until: _Text, **others: _Text) -> Filter:
+    return Filter(
+        tenant=choose_tenant(context, tenant),
+        since=since and since.rstrip("Z"),
+        until=until and until.rstrip("Z"),
+        **others,
+    )
 
 
 async def _read(readers: Threads, context: Context, work: Callable[[], T]) -> T:

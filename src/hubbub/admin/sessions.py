@@ -174,24 +174,11 @@ def register(tools: AdminTools, control: SessionControl) -> None:
         if user is not None and chosen.tenant is None and control.has_tenants:
             raise ToolError(f"Give `tenant` too: users of several tenants may have the name {user!r}")
         ended = await control.log_out(chosen, drain_s)
-        facts: dict[str, str | int] = {
-            "of_tenant": chosen.tenant or "",
-            "of_user": user or "",
-            "server_sessions": ended.server_sessions,
-            "client_sessions": ended.client_sessions,
-            "server_logins": ended.server_logins,
-            "client_grants": ended.client_grants,
-        }
+        counts: dict[str, int] = msgspec.structs.asdict(ended)
+        facts: dict[str, str | int] = {"of_tenant": chosen.tenant or "", "of_user": user or "", **counts}
         tools.record(context, "session.logout", facts, server=server or "")
-        is_empty = not (ended.server_sessions or ended.client_sessions or ended.server_logins or ended.client_grants)
-        known = (await control.known_users(chosen.tenant))[:LISTED_USERS] if is_empty else msgspec.UNSET
-        return LogoutResult(
-            server_sessions=ended.server_sessions,
-            client_sessions=ended.client_sessions,
-            server_logins=ended.server_logins,
-            client_grants=ended.client_grants,
-            known_users=known,
-        )
+        known = msgspec.UNSET if any(counts.values()) else (await control.known_users(chosen.tenant))[:LISTED_USERS]
+        return LogoutResult(**counts, known_users=known)
 
 
 def _server_session(info: SessionInfo) -> ServerSession:

@@ -10,9 +10,9 @@ from hubbub.assembly.targets import load_target
 from hubbub.assembly.tenants import apply_egress, apply_tenants, load_governance
 from hubbub.errors import SettingsError
 from hubbub.server.server import Server
-from hubbub.settings.read import has_section, read_settings
+from hubbub.settings.read import read_settings
 from hubbub.settings.serve import ServeSettings
-from hubbub.settings.sources import GOVERNANCE, OAUTH, PACKS, SERVERS, TENANTS, VIEWS, Sources
+from hubbub.settings.sources import GOVERNANCE, PACKS, SERVERS, TENANTS, VIEWS, Sources
 
 if TYPE_CHECKING:
     from hubbub.server.pack import Pack
@@ -33,16 +33,8 @@ def assemble(
         TargetFailed: the target raised while it was loaded.
     """
     server = _assemble(settings, sources, report)
-    apply_oauth(server, sources)
-    return server
-
-
-def apply_oauth(server: Server, sources: Sources) -> None:
-    """Give a server its settings of OAuth, if there are any.
-
-    Raises: SettingsError.
-    """
     server.oauth = read_oauth_section(sources)
+    return server
 
 
 def _assemble(settings: ServeSettings, sources: Sources, report: Callable[[str], None]) -> Server:
@@ -88,11 +80,7 @@ def needs_hub(settings: ServeSettings, sources: Sources) -> bool:
 
 def _has_front_door(sources: Sources) -> bool:
     """Whether the server is an OAuth authorization server."""
-    if not has_section(sources, (OAUTH,)):
-        return False
-    from hubbub.settings.oauth import read_oauth
-
-    oauth = read_oauth(sources)
+    oauth = read_oauth_section(sources)
     return oauth is not None and oauth.has_front_door
 
 

@@ -17,7 +17,7 @@ from hubbub.oauth.client.credential_store import FileCredentialStore
 from hubbub.oauth.client.credentials import CredentialStore
 from hubbub.oauth.client.separate_users import SeparateUserStore
 from hubbub.oauth.client.settings import OAuth
-from hubbub.security.sealer import Sealer, load_or_create_key, read_key
+from hubbub.security.sealer import make_sealer
 from hubbub.settings.oauth import read_oauth
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
@@ -58,8 +58,4 @@ def _open_store(url: str, hub: str, sealing_key_file: str | None) -> CredentialS
             f"[oauth] database needs libraries that are not installed ({error.name}); "
             "install them with: pip install 'hubbub[oauth]'"
         ) from None
-    if sealing_key_file is None:
-        sealer = Sealer(load=load_or_create_key)
-    else:
-        sealer = Sealer([read_key(Path(sealing_key_file), "sealing_key_file")])
-    return SqlCredentialStore(url, sealer, check_owner=partial(claim_database, url, hub))
+    return SqlCredentialStore(url, make_sealer(sealing_key_file), check_owner=partial(claim_database, url, hub))

@@ -25,7 +25,6 @@ who started it can use.
 @click.group(
     help=_HELP,
     short_help="Approve or deny calls that wait for a person.",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
     """Only a group: click needs a function."""

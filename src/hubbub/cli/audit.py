@@ -17,6 +17,7 @@ import msgspec
 from hubbub.cli.admin_client import AdminOptions, hub_options
 from hubbub.cli.errors import FAILED
 from hubbub.cli.hub_journal import search_at_hub, tail_at_hub, verify_at_hub
+from hubbub.cli.options import config_option, json_option
 from hubbub.cli.output import write_json, write_lines
 from hubbub.errors import SettingsError
 from hubbub.governance.audit_events import AuditRecord
@@ -51,10 +52,6 @@ _TIME: Final = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d(:\d\d(:\d\d(\.\d{1,6})?)?)?Z
 _folder_option: Final = click.option(
     "--folder", metavar="FOLDER", help="The folder of the journal; by default that of [audit] in the settings."
 )
-_config_option: Final = click.option(
-    "--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder."
-)
-_json_option: Final = click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
 _FILTERS: Final = (
     click.option("--tenant", metavar="NAME", help="Only records of this tenant."),
     click.option("--user", metavar="NAME", help="Only records of this user."),
@@ -69,7 +66,7 @@ _FILTERS: Final = (
 
 def _source_options(function: F) -> F:
     """Add the options that choose the files or a hub; the command gets `folder`, `config` and `options`."""
-    decorated: Any = _folder_option(_config_option(hub_options(function)))
+    decorated: Any = _folder_option(config_option(hub_options(function)))
     found: F = decorated
     return found
 
@@ -109,7 +106,6 @@ def _filters(function: F) -> F:
 @click.group(
     help=_HELP,
     short_help="Verify and search the audit journal.",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
     """Only a group: click needs a function."""
@@ -122,7 +118,7 @@ def command() -> None:
     help="A head that was stored elsewhere; without it, a journal whose end was cut off can be valid.",
 )  # fmt: skip
 @click.option("--public-key", metavar="FILE", help="The Ed25519 public key (PEM) that the heads must be signed with.")
-@_json_option
+@json_option
 def verify_journal(
     folder: str | None, config: str | None, options: AdminOptions, expected: str | None, public_key: str | None
 ) -> int:
@@ -162,7 +158,7 @@ def _show_report(report: VerificationReport, *, as_json: bool) -> int:
               help="How many records.")  # fmt: skip
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on with records that are added, until Ctrl+C.")
 @_filters
-@_json_option
+@json_option
 def tail(
     folder: str | None, config: str | None, options: AdminOptions, number: int, follows: bool, wanted: Filter
 ) -> int:
@@ -192,7 +188,7 @@ def tail(
 @_source_options
 @_filters
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after so many records.")
-@_json_option
+@json_option
 def search(folder: str | None, config: str | None, options: AdminOptions, wanted: Filter, limit: int | None) -> int:
     """Show records in the order of the journal."""
     write = partial(_write_records, as_json=options.as_json)

@@ -15,7 +15,6 @@ from hubbub.security.key_records import KeyRecord, read_records
     help="Deprecated: use `hubbub keys`.",
     short_help="Deprecated: use `hubbub keys`.",
     hidden=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
     """Only a group: click needs a function."""

@@ -60,7 +60,6 @@ def _parse_overlap(context: click.Context, parameter: click.Parameter, text: str
 @click.group(
     help=_HELP,
     short_help="Create, list, rotate and revoke API keys.",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
     """Only a group: click needs a function."""

@@ -10,20 +10,21 @@ import msgspec
 from msgspec.structs import replace
 
 from hubbub.cli.client_runner import run
-from hubbub.cli.options import read_variable
+from hubbub.cli.options import config_option, json_option, private_network_option, read_variable
 from hubbub.cli.output import write_json, write_lines
 from hubbub.cli.replaced_login import replace_login
 from hubbub.cli.stored_logins import (
     auth_settings,
     describe_login,
     format_login,
-    http_url,
     hub_options,
     make_oauth_client,
     resolve_remote,
+    upstream_key_option,
 )
 from hubbub.cli.terminal import ask, is_interactive, note
 from hubbub.errors import SettingsError
+from hubbub.protocol.host_origin import http_url
 from hubbub.settings import Secret
 
 if TYPE_CHECKING:
@@ -87,14 +88,11 @@ _PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 )
 @click.option("--issuer", metavar="URL", help="The only authorization server that may be used.")
 @click.option("--upstream", metavar="NAME", help="Log in at this server behind the hub TARGET, as its user.")
-@click.option(
-    "--key-env", "key_variable", metavar="VARIABLE",
-    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
-)  # fmt: skip
+@upstream_key_option
 @click.option("--no-browser", is_flag=True, help="Only print the URL.")
-@click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
-@click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
+@config_option
+@private_network_option
+@json_option
 def command(
     target: str,
     *,

@@ -8,8 +8,16 @@ import click
 
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
+from hubbub.cli.options import config_option, private_network_option
 from hubbub.cli.output import write_lines
-from hubbub.cli.stored_logins import auth_settings, http_url, hub_options, make_oauth_client, resolve_remote
+from hubbub.cli.stored_logins import (
+    auth_settings,
+    hub_options,
+    make_oauth_client,
+    resolve_remote,
+    resource_of,
+    upstream_key_option,
+)
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 from hubbub.errors import HubbubError, SettingsError
@@ -40,12 +48,9 @@ reached, 4 if its answer is an error or invalid.
 @click.argument("target", metavar="[TARGET]", required=False)
 @click.option("--all", "is_all", is_flag=True, help="Log out of every server.")
 @click.option("--upstream", metavar="NAME", help="End your login at this server behind the hub TARGET.")
-@click.option(
-    "--key-env", "key_variable", metavar="VARIABLE",
-    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
-)  # fmt: skip
-@click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
-@click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks.")
+@upstream_key_option
+@config_option
+@private_network_option
 def command(
     target: str | None,
     *,
@@ -70,10 +75,9 @@ def command(
 
 async def _log_out(target: str | None, options: TargetOptions) -> int:
     from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
-    from hubbub.oauth.client.discovery import canonical_url
 
     store = FileCredentialStore()
-    resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
+    resource = None if target is None else resource_of(target, options)
     keys = await store.list(resource=resource, principal="")
     if not keys:
         note("no stored logins" if resource is None else f"not logged in at {resource}")

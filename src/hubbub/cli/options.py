@@ -60,8 +60,15 @@ class ServerCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
+config_option: Final = click.option(
+    "--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder."
+)
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
+private_network_option: Final = click.option(
+    "--allow-private-network", is_flag=True, help="Allow addresses in private networks."
+)
 _OPTIONS: Final = (
-    click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text."),
+    json_option,
     click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="The timeout of each request."),
     click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of requests; repeatable."),
     click.option(
@@ -73,9 +80,9 @@ _OPTIONS: Final = (
         help="An environment variable for the command after `--`; by default with its current value.",
     ),
     click.option("--mcp-json", metavar="FILE", help="An mcpServers file with names for TARGET."),
-    click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder."),
+    config_option,
     click.option("--protocol-version", metavar="YYYY-MM-DD", help="Use only this protocol version."),
-    click.option("--allow-private-network", is_flag=True, help="Allow addresses in private networks."),
+    private_network_option,
     click.option(
         "-v", "--verbose", "verbosity", count=True, help="Show the server's logs and stderr; -vv: also debug logs.",
     ),

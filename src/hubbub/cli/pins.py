@@ -29,7 +29,6 @@ _DIGEST_CHARACTERS: Final = 12
 @click.group(
     help=_HELP,
     short_help="Approve new and changed tool definitions.",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
     """Only a group: click needs a function."""

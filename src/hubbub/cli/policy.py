@@ -61,9 +61,7 @@ _config_option = click.option(
 )
 
 
-@click.group(
-    help=_HELP, short_help="Show and test the policy.", context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group(help=_HELP, short_help="Show and test the policy.")
 def command() -> None:
     """Only a group: click needs a function."""
 

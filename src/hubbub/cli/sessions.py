@@ -30,7 +30,6 @@ _NOTHING: Final = "no sessions"
 @click.group(
     help=_HELP,
     short_help="List the sessions of users of a hub; log out.",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
     """Only a group: click needs a function."""
@@ -70,11 +69,8 @@ def logout(tenant: str | None, user: str | None, server: str | None, options: Ad
 
 
 def _show_sessions(found: Any) -> None:
-    grants, logins = found.get("grants", []), found.get("logins", [])
-    if not found["servers"] and not found["clients"] and not grants and not logins:
-        write_lines([_NOTHING])
-    if found["servers"]:
-        show_table(
+    tables = [
+        (
             ("SERVER", "TENANT", "USER", "CREDENTIAL", "TRANSPORT", "STARTED", "IDLE", "CALLS", "PID"),
             [
                 (
@@ -85,11 +81,8 @@ def _show_sessions(found: Any) -> None:
                 )
                 for each in found["servers"]
             ],
-        )
-    if found["servers"] and found["clients"]:
-        write_lines([""])
-    if found["clients"]:
-        show_table(
+        ),
+        (
             ("PATH", "TENANT", "USER", "CREDENTIAL", "KIND", "PROGRAM", "STARTED", "IDLE", "CALLS"),
             [
                 (
@@ -99,11 +92,8 @@ def _show_sessions(found: Any) -> None:
                 )
                 for each in found["clients"]
             ],
-        )
-    if grants:
-        if found["servers"] or found["clients"]:
-            write_lines([""])
-        show_table(
+        ),
+        (
             ("CLIENT", "TENANT", "USER", "SCOPES", "STARTED", "LAST USED", "EXPIRES"),
             [
                 (
@@ -111,16 +101,19 @@ def _show_sessions(found: Any) -> None:
                     " ".join(each["scopes"]),
                     *(each[key] for key in ("started", "lastUsed", "expires")),
                 )
-                for each in grants
+                for each in found.get("grants", [])
             ],
-        )
-    if logins:
-        if found["servers"] or found["clients"] or grants:
-            write_lines([""])
-        show_table(
+        ),
+        (
             ("LOGGED IN AT", "TENANT", "USER"),
-            [(each["server"], each["tenant"], each["user"]) for each in logins],
-        )
+            [(each["server"], each["tenant"], each["user"]) for each in found.get("logins", [])],
+        ),
+    ]
+    shown = [(head, rows) for head, rows in tables if rows]
+    for index, (head, rows) in enumerate(shown):
+        write_lines([""] if index else [])
+        show_table(head, rows)
+    write_lines([] if shown else [_NOTHING])
 
 
 def _show_logout(found: Any) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import click
 import msgspec
 
 from hubbub.cli.options import read_variable
 from hubbub.cli.target import TargetOptions, UnknownServer, resolve_target
-from hubbub.errors import SecretUnavailable, SettingsError
+from hubbub.errors import SettingsError
+from hubbub.protocol.host_origin import http_url
 from hubbub.settings import format_suggestion
-from hubbub.settings.secret import Secret, SecretTemplate
+from hubbub.settings.secret import Secret
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +28,12 @@ if TYPE_CHECKING:
     from hubbub.oauth.client.settings import OAuth
 
 LoginStatus: TypeAlias = Literal["valid", "refreshable", "expired", "ended"]
-_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
+upstream_key_option: Final = click.option(
+    "--key-env",
+    "key_variable",
+    metavar="VARIABLE",
+    help="With --upstream: the environment variable with your API key of the hub. Default: your login there.",
+)
 _USER_CLAIMS: Final = ("email", "preferred_username", "name", "sub")
 
 
@@ -84,23 +92,14 @@ def resolve_remote(target: str, options: TargetOptions) -> ServerConfig:
 
 def make_oauth_client(config: ServerConfig, settings: OAuth) -> OAuthClient:
     """Make the OAuth client of a server."""
-    from hubbub.oauth.client.oauth_client import OAuthClient  # late: `hubbub --help` loads this module
-
-    async def reveal(secret: Secret) -> str:
-        if not isinstance(secret, SecretTemplate):
-            return secret.reveal()
-        if config.secrets is None:
-            raise SecretUnavailable(
-                f"The secret {secret.names[0]!r} is not configured; add [secrets.{secret.names[0]}]", secret.names[0]
-            )
-        return secret.fill({name: (await config.secrets.resolve(name, None)).reveal() for name in secret.names})
+    from hubbub.oauth.client.oauth_client import OAuthClient, resolve_secret  # late: `hubbub --help` loads this module
 
     return OAuthClient(
         http_url(str(config.url)),
         settings,
         rules=config.egress,
         allow_private_network=config.allow_private_network,
-        reveal=reveal,
+        reveal=partial(resolve_secret, resolver=config.secrets),
     )
 
 
@@ -111,10 +110,14 @@ def auth_settings(config: ServerConfig) -> OAuth:
     return config.auth if isinstance(config.auth, OAuth) else OAuth()
 
 
-def http_url(url: str) -> str:
-    """Return the URL of the HTTP requests to a server."""
-    scheme, _, rest = url.partition("://")
-    return f"{_HTTP_SCHEMES.get(scheme.lower(), scheme)}://{rest}"
+def resource_of(target: str, options: TargetOptions) -> str:
+    """Return the URL under which the logins at a server are stored.
+
+    Raises: SettingsError.
+    """
+    from hubbub.oauth.client.discovery import canonical_url
+
+    return canonical_url(http_url(str(resolve_remote(target, options).url)))
 
 
 async def read_logins(store: FileCredentialStore, resource: str | None = None) -> list[StoredLogin]:

@@ -9,8 +9,9 @@ import msgspec
 
 from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
+from hubbub.cli.options import config_option, json_option
 from hubbub.cli.output import write_json, write_lines
-from hubbub.cli.stored_logins import format_login, http_url, read_logins, resolve_remote
+from hubbub.cli.stored_logins import format_login, read_logins, resource_of
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 
@@ -30,8 +31,8 @@ Exits with 1 if no login is stored for TARGET.
 
 @click.command(help=_HELP, short_help="Show the stored logins.", options_metavar="[OPTION]…")
 @click.argument("target", metavar="[TARGET]", required=False)
-@click.option("--config", metavar="FILE", help="The settings file; by default hubbub.toml in this folder.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON to stdout instead of text.")
+@config_option
+@json_option
 def command(target: str | None, config: str | None, as_json: bool) -> int:
     """Write one block for each login."""
     return run(_show(target, TargetOptions(config=config), as_json=as_json))
@@ -39,10 +40,9 @@ def command(target: str | None, config: str | None, as_json: bool) -> int:
 
 async def _show(target: str | None, options: TargetOptions, *, as_json: bool) -> int:
     from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
-    from hubbub.oauth.client.discovery import canonical_url
 
     store = FileCredentialStore()
-    resource = None if target is None else canonical_url(http_url(str(resolve_remote(target, options).url)))
+    resource = None if target is None else resource_of(target, options)
     logins = await read_logins(store, resource)
     if as_json:
         write_json({"store": await store.kind(), "logins": msgspec.to_builtins(logins)})

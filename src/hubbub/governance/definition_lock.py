@@ -55,10 +55,6 @@ class DefinitionLock:
         """The approved definition of this key."""
         return self.entries.get(key)
 
-    def keys_of(self, server: str) -> list[DefinitionKey]:
-        """The keys of the approved definitions of one server."""
-        return [key for key in self.entries if key.server == server]
-
     def with_entries(self, entries: Iterable[LockEntry], without: Iterable[DefinitionKey] = ()) -> DefinitionLock:
         """The lock with entries added or replaced, and others removed."""
         changed = dict(self.entries) | {entry.key: entry for entry in entries}

@@ -7,9 +7,10 @@ that server is itself there: `egress_for_issuer_urls`, or `egress_for_named_url`
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 import msgspec
 
@@ -20,9 +21,16 @@ from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth import limits
 from hubbub.oauth.errors import OAuthError, ServerUnavailable
 from hubbub.oauth.metadata import show_url
+from hubbub.protocol.host_origin import DEFAULT_PORTS
 
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _FORM: Final = "application/x-www-form-urlencoded"
+
+
+class ErrorResponse(msgspec.Struct, frozen=True):
+    """The error of a response (RFC 6749 §5.2); empty if there is none that can be read."""
+
+    error: str = ""
+    error_description: str = ""
 
 
 class DocumentResponse(msgspec.Struct, frozen=True):
@@ -37,6 +45,14 @@ class DocumentResponse(msgspec.Struct, frozen=True):
     def is_success(self) -> bool:
         """Whether the status is a 2xx."""
         return 200 <= self.status < 300
+
+    @property
+    def error(self) -> ErrorResponse:
+        """The OAuth error in the body."""
+        try:
+            return msgspec.json.decode(self.body, type=ErrorResponse)
+        except (msgspec.DecodeError, RecursionError):
+            return ErrorResponse()
 
 
 class DocumentClient:
@@ -101,6 +117,12 @@ class DocumentClient:
             await http_client.close()
 
 
+def basic_authorization(client_id: str, secret: str) -> dict[str, str]:
+    """Return the header that authenticates a client; both parts are form-encoded first (RFC 6749 §2.3.1)."""
+    pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
+    return {"Authorization": f"Basic {b64encode(pair).decode()}"}
+
+
 def egress_for_named_url(url: str, issuer: str, rules: EgressRules) -> EgressPolicy:
     """Return the policy for a URL in the metadata of an issuer that the operator configured.
 
@@ -126,7 +148,7 @@ def is_allowed_with_port(url: str, rules: EgressRules) -> bool:
 def origin(url: str) -> tuple[str, str, int]:
     """Return the scheme, the normalized host and the port of a URL that was checked."""
     parts = urlsplit(url)
-    return parts.scheme, normalize_host(parts.hostname or ""), parts.port or _DEFAULT_PORTS[parts.scheme]
+    return parts.scheme, normalize_host(parts.hostname or ""), parts.port or DEFAULT_PORTS[parts.scheme]
 
 
 def egress_for_issuer_urls(server_url: str, allow_private_network: bool | None = None) -> EgressPolicy:

@@ -11,7 +11,6 @@ import heapq
 import hmac
 import math
 import time
-from base64 import urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
@@ -22,14 +21,14 @@ import msgspec
 from hubbub import bounds
 from hubbub.errors import HubbubError
 from hubbub.oauth import limits
-from hubbub.security.jose import ALGORITHMS, InvalidJwt, parse_jwt, read_jwk, thumbprint, verify_jwt
+from hubbub.protocol.host_origin import DEFAULT_PORTS
+from hubbub.security.jose import ALGORITHMS, InvalidJwt, hash_base64url, parse_jwt, read_jwk, verify_jwt
 from hubbub.security.token_claims import InvalidClaim, parse_claims
 from hubbub.shares import Shares
 
 PROOF_ALGORITHMS: Final = tuple(sorted(ALGORITHMS))
 """The algorithms with which proofs are accepted, for metadata and challenges."""
 _TYPES: Final = frozenset(("dpop+jwt",))
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class InvalidProof(HubbubError):
@@ -201,11 +200,11 @@ def _verify_with_own_key(signed: Any) -> str:
     if key is None:
         raise InvalidJwt("jwk is not a public RSA (2048 bits or more), EC or Ed25519 key")
     verify_jwt(signed, key)
-    return thumbprint(members)
+    return str(key.key.thumbprint())
 
 
 def _is_hash_of(value: Any, token: bytes) -> bool:
-    expected = urlsafe_b64encode(hashlib.sha256(token).digest()).rstrip(b"=")
+    expected = hash_base64url(token).encode()
     return isinstance(value, str) and hmac.compare_digest(value.encode("utf-8", "replace"), expected)
 
 
@@ -223,6 +222,6 @@ def _split(url: Any) -> tuple[str, str, int | None, str] | None:
         port = parts.port
     except ValueError:
         return None
-    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.username is not None:
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname or parts.username is not None:
         return None
-    return parts.scheme, parts.hostname, port or _DEFAULT_PORTS[parts.scheme], parts.path or "/"
+    return parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme], parts.path or "/"

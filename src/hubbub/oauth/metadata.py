@@ -95,6 +95,12 @@ def append_path(url: str, well_known: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/") + well_known, "", ""))
 
 
+def server_metadata_urls(issuer: str) -> list[str]:
+    """Return where the metadata of an issuer may be, in the order in which MCP clients look."""
+    urls = (insert_path(issuer, SERVER_METADATA_PATH), insert_path(issuer, OPENID_CONFIGURATION_PATH))
+    return list(dict.fromkeys((*urls, append_path(issuer, OPENID_CONFIGURATION_PATH))))
+
+
 def at_origin(url: str, path: str) -> str:
     """Return the URL of a path at the origin of a URL."""
     parts = urlsplit(url)

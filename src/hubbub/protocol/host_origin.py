@@ -29,7 +29,8 @@ _AUTHORITY: Final = re.compile(
 )
 _ORIGIN: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,31})://([!-~]+)", re.ASCII)
 _OPAQUE_HOST: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 _HOST_NAME_CHARACTERS: Final = 253
 
 
@@ -51,6 +52,12 @@ class Origin(msgspec.Struct, frozen=True):
     scheme: str
     host: str
     port: int | None = None
+
+
+def http_url(url: str) -> str:
+    """Return the URL of the HTTP requests to a server, whose own URL may be one of a WebSocket."""
+    scheme, _, rest = url.partition("://")
+    return f"{_HTTP_SCHEMES.get(scheme.lower(), scheme)}://{rest}"
 
 
 def parse_authority(text: str) -> Authority | None:
@@ -77,7 +84,7 @@ def parse_origin(text: str) -> Origin | None:
     if found is None:
         return None
     scheme, rest = found[1].lower(), found[2]
-    default = _DEFAULT_PORTS.get(scheme)
+    default = DEFAULT_PORTS.get(scheme)
     if default is None:  # a browser extension or an editor's webview; its host is an opaque id
         return Origin(scheme, rest) if _OPAQUE_HOST.fullmatch(rest) else None
     authority = parse_authority(rest)
@@ -230,5 +237,5 @@ class AllowedOrigins:
         origin = parse_origin(text)
         if origin is None:
             return False
-        is_local_page = origin.scheme in _DEFAULT_PORTS and is_loopback(origin.host)
+        is_local_page = origin.scheme in DEFAULT_PORTS and is_loopback(origin.host)
         return self.allows_any or is_local_page or origin in self._exact

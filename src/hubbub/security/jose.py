@@ -5,8 +5,10 @@ Only signatures with a public key are accepted, and only by an algorithm that fi
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import warnings
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -249,18 +251,9 @@ class JwtSigningKey:
             )
 
 
-def thumbprint(jwk_members: dict[str, Any]) -> str:
-    """Return the RFC 7638 thumbprint of a public key.
-
-    Raises: InvalidJwt, if it is not a key.
-    """
-    from joserfc import jwk
-    from joserfc.errors import JoseError
-
-    try:
-        return jwk.import_key(jwk_members).thumbprint()
-    except (JoseError, ValueError, TypeError, KeyError) as error:
-        raise InvalidJwt(f"key: {type(error).__name__}") from None
+def hash_base64url(data: bytes) -> str:
+    """Return the SHA-256 hash as PKCE and DPoP write it: base64url without padding."""
+    return urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def new_token_id() -> str:

@@ -139,6 +139,18 @@ def _create_command(path: Path) -> str:
     return f"(umask 077; openssl rand -hex {KEY_BYTES} > {shlex.quote(str(path))})"
 
 
+def make_sealer(key_file: str | None) -> Sealer:
+    """Make a sealer with the key of `sealing_key_file`, or else with the one in the data folder.
+
+    Raises: SettingsError.
+    """
+    if key_file is None:
+        return Sealer(load=load_or_create_key)
+    from pathlib import Path
+
+    return Sealer([read_key(Path(key_file), "sealing_key_file")])
+
+
 def load_or_create_key(path: Path | None = None) -> bytes:
     """Read the key in the data folder, or create it; a temporary key if it cannot be stored."""
     try:

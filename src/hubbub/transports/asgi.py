@@ -13,6 +13,7 @@ from hubbub.errors import ConnectionClosed, MessageTooLarge
 from hubbub.protocol.http_headers import HeaderList, Headers
 from hubbub.protocol.refusal import Refusal
 from hubbub.protocol.sse import KEEP_ALIVE
+from hubbub.transports.request_lines import MAX_LENGTH_DIGITS
 from hubbub.transports.response_heads import NO_CONTENT
 
 Scope = MutableMapping[str, Any]
@@ -22,7 +23,6 @@ Send = Callable[[Message], Awaitable[None]]
 
 _REQUEST_TYPE = "http.request"
 _POLICY_VIOLATION = 1008
-_MAX_LENGTH_DIGITS = 20
 _STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -239,7 +239,7 @@ class AsgiWebSocket:
 def _is_larger(content_length: bytes, limit: int) -> bool:
     """Whether a length exceeds the limit; `int` fails for thousands of zeros."""
     digits = content_length.lstrip(b"0") or b"0"
-    return digits.isdigit() and (len(digits) > _MAX_LENGTH_DIGITS or int(digits) > limit)
+    return digits.isdigit() and (len(digits) > MAX_LENGTH_DIGITS or int(digits) > limit)
 
 
 def _client_address(scope: Scope) -> str:

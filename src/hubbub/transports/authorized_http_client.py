@@ -16,6 +16,7 @@ from hubbub.errors import HttpError, TransportError
 from hubbub.net.client import HttpClient
 from hubbub.net.response import HttpResponse
 from hubbub.ports import Authorizer, RefusedRequest
+from hubbub.protocol.host_origin import http_url
 from hubbub.transports.http_errors import error_from_response
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ _MIN_MASKED: Final = 8
 REFUSALS: Final = (_UNAUTHORIZED, _FORBIDDEN)
 _CREDENTIAL_HEADER: Final = re.compile(r"(?i)key|token|auth|cookie|secret|password")
 """Names of headers in which callers send credentials of their own, such as X-API-Key."""
-_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 
 
 class AuthorizedHttpClient(HttpClient):
@@ -83,17 +83,16 @@ class AuthorizedHttpClient(HttpClient):
 
         Raises: TransportError.
         """
-        scheme, _, rest = url.partition("://")
-        http_url = f"{_HTTP_SCHEMES.get(scheme, scheme)}://{rest}"
+        request_url = http_url(url)
         forbidden = 0
         for attempt in range(bounds.AUTHORIZATION_RETRIES + 1):
-            token = await self._token_headers("GET", http_url)
+            token = await self._token_headers("GET", request_url)
             try:
                 return await super().open_websocket(url, headers={**headers, **token}, protocols=protocols, limit=limit)
             except HttpError as error:
                 challenge = str(error.data.get("www_authenticate", ""))
                 nonce = str(error.data.get("dpop_nonce", ""))
-                refused = RefusedRequest("GET", http_url, error.status, attempt, challenge, nonce, token, forbidden)
+                refused = RefusedRequest("GET", request_url, error.status, attempt, challenge, nonce, token, forbidden)
                 if not await self._may_send_again(refused):
                     raise
                 forbidden += error.status == _FORBIDDEN

@@ -3,13 +3,10 @@
 import asyncio
 import os
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from tests.packs.tabletop.backends import new_database, postgresql_server
 
 from hubbub import ClientRegistration, CredentialKey, Credentials, OAuthError, SettingsError
 from hubbub.oauth import limits
@@ -22,20 +19,6 @@ TOKEN = "the-access-token-of-ada"
 SEALER = Sealer([os.urandom(KEY_BYTES)])
 
 
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[Any]:
-    with postgresql_server() as server:
-        yield server
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database."""
-    if request.param == "postgresql":
-        return new_database(request.getfixturevalue("postgresql"))
-    return f"sqlite:///{tmp_path / 'oauth.db'}"
-
-
 def make(token: str = TOKEN) -> Credentials:
     registration = ClientRegistration(client_id="hub")
     return Credentials(
@@ -43,8 +26,8 @@ def make(token: str = TOKEN) -> Credentials:
     )
 
 
-async def test_credentials_are_kept_for_each_user_and_found_by_another_process(url: str) -> None:
-    first, second = SqlCredentialStore(url, SEALER), SqlCredentialStore(url, SEALER)
+async def test_credentials_are_kept_for_each_user_and_found_by_another_process(database: str) -> None:
+    first, second = SqlCredentialStore(database, SEALER), SqlCredentialStore(database, SEALER)
     try:
         assert await first.load(KEY) is None
         await first.save(KEY, make("old"))
@@ -63,16 +46,16 @@ async def test_credentials_are_kept_for_each_user_and_found_by_another_process(u
         await second.close()
 
 
-async def test_a_closed_store_is_opened_again(url: str) -> None:
-    store = SqlCredentialStore(url, SEALER)
+async def test_a_closed_store_is_opened_again(database: str) -> None:
+    store = SqlCredentialStore(database, SEALER)
     await store.save(KEY, make())
     await store.close()
     assert await store.load(KEY) == make()
     await store.close()
 
 
-async def test_one_process_at_a_time_refreshes(url: str) -> None:
-    first, second = SqlCredentialStore(url, SEALER), SqlCredentialStore(url, SEALER)
+async def test_one_process_at_a_time_refreshes(database: str) -> None:
+    first, second = SqlCredentialStore(database, SEALER), SqlCredentialStore(database, SEALER)
     order: list[str] = []
 
     async def refresh(store: SqlCredentialStore, name: str) -> None:
@@ -92,11 +75,11 @@ async def test_one_process_at_a_time_refreshes(url: str) -> None:
         await second.close()
 
 
-async def test_a_lock_of_a_process_that_ended_is_given_to_another(url: str) -> None:
+async def test_a_lock_of_a_process_that_ended_is_given_to_another(database: str) -> None:
     now = [1_000_000.0]
     ended, store = (
-        SqlCredentialStore(url, SEALER, clock=lambda: now[0]),
-        SqlCredentialStore(url, SEALER, clock=lambda: now[0]),
+        SqlCredentialStore(database, SEALER, clock=lambda: now[0]),
+        SqlCredentialStore(database, SEALER, clock=lambda: now[0]),
     )
     try:
         lock = ended.lock(KEY)
@@ -131,9 +114,9 @@ async def test_rows_are_sealed_for_their_key_and_their_installation(tmp_path: Pa
         await other.close()
 
 
-async def test_the_first_claim_on_a_name_wins_at_every_process(url: str) -> None:
+async def test_the_first_claim_on_a_name_wins_at_every_process(database: str) -> None:
     now = [1_000_000.0]
-    stores = [SqlCredentialStore(url, SEALER, clock=lambda: now[0]) for _ in range(2)]
+    stores = [SqlCredentialStore(database, SEALER, clock=lambda: now[0]) for _ in range(2)]
     try:
         assert await stores[0].find_claim("done link") is None
         values = [f"{number}" for number in range(8)]
@@ -152,9 +135,9 @@ async def test_the_first_claim_on_a_name_wins_at_every_process(url: str) -> None
             await store.close()
 
 
-async def test_logins_that_cannot_be_used_are_deleted_after_a_while(url: str) -> None:
+async def test_logins_that_cannot_be_used_are_deleted_after_a_while(database: str) -> None:
     now = [1_000_000.0]
-    store = SqlCredentialStore(url, SEALER, clock=lambda: now[0])
+    store = SqlCredentialStore(database, SEALER, clock=lambda: now[0])
     refused, ended, renewed, used = (
         CredentialKey(KEY.issuer, KEY.resource, f"acme/{name}") for name in ("refused", "ended", "renewed", "used")
     )
@@ -176,9 +159,9 @@ async def test_logins_that_cannot_be_used_are_deleted_after_a_while(url: str) ->
         await store.close()
 
 
-async def test_the_logins_of_one_server_are_limited(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_logins_of_one_server_are_limited(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SQL_CREDENTIALS", 1)
-    store = SqlCredentialStore(url, SEALER)
+    store = SqlCredentialStore(database, SEALER)
     try:
         await store.save(KEY, make())
         await store.save(KEY, make("new"))

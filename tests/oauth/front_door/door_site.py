@@ -32,7 +32,6 @@ from hubbub.settings.governance import TenantSettings
 REDIRECT_URI = "http://127.0.0.1/callback"
 WEB_REDIRECT_URI = "https://app.example/callback"
 SEALING_KEY = bytes(32)
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 JSON = {"Content-Type": "application/json"}
 
 

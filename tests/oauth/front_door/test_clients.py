@@ -180,11 +180,15 @@ def allow(publisher: Publisher) -> dict[str, Any]:
     return {"rules": lambda: rules}
 
 
+@asynccontextmanager
+async def publish_to_door(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Publisher, Door]]:
+    """Publish a document, which the front door may fetch."""
+    async with publish(folder, monkeypatch) as publisher, open_door(folder, **allow(publisher)) as door:
+        yield publisher, door
+
+
 async def test_a_client_is_known_by_the_document_at_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         app = app_of(door, publisher)
         page = await app.consent()
         assert "Published app, published by <strong>localhost</strong>" in page.text
@@ -203,10 +207,7 @@ async def test_a_loopback_redirect_of_a_document_is_asked_about_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Any program of the computer could use the id of the document and the port."""
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         publisher.document["redirect_uris"] = [REDIRECT_URI]
         app = App(door, publisher.url)
         for _ in range(2):
@@ -229,10 +230,7 @@ CHANGES: list[dict[str, Any]] = [
 async def test_a_wrong_document_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         publisher.document |= changes
         assert (await app_of(door, publisher).open()).status == 400
 
@@ -249,10 +247,7 @@ async def test_a_wrong_document_is_refused(
 async def test_a_document_that_is_not_there_or_elsewhere_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, status: int
 ) -> None:
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         publisher.head = head
         assert (await app_of(door, publisher).open()).status == status
 
@@ -269,10 +264,7 @@ async def test_a_client_refreshes_while_its_document_cannot_be_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENT_TIMEOUT_S", 0.5)
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         app = app_of(door, publisher)
         tokens = await app.tokens()
         FAULTS[fault](publisher)
@@ -291,10 +283,7 @@ async def test_a_client_refreshes_while_its_document_cannot_be_fetched(
 
 
 async def test_a_client_whose_document_was_removed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         app = app_of(door, publisher)
         tokens = await app.tokens()
         publisher.head = "404 Not Found"
@@ -309,10 +298,7 @@ async def test_requests_for_too_many_documents_can_be_repeated_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENTS_PER_MINUTE", 1)
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         app = app_of(door, publisher)
         tokens = await app.tokens()
         form = {"grant_type": "refresh_token", "refresh_token": "x.y", "client_id": publisher.url + "/other"}
@@ -326,10 +312,7 @@ async def test_a_caller_over_its_limit_does_not_postpone_the_fetch_of_a_document
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENTS_PER_MINUTE", 1)
-    async with (
-        publish(tmp_path, monkeypatch) as publisher,
-        open_door(tmp_path, **allow(publisher)) as door,
-    ):
+    async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         app = app_of(door, publisher)
         tokens = await app.tokens()
         form = {"grant_type": "refresh_token", "refresh_token": "x.y"}

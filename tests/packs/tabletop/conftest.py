@@ -1,9 +1,7 @@
 """Fixtures: a backend of every kind, and databases of every kind."""
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.packs.tabletop.backends import (
@@ -12,14 +10,7 @@ from tests.packs.tabletop.backends import (
     new_database,
     open_grpc_backend,
     open_store_backend,
-    postgresql_server,
 )
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[Any]:
-    with postgresql_server() as server:
-        yield server
 
 
 @pytest.fixture(params=("sqlite", "postgresql"))

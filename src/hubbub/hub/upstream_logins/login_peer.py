@@ -82,7 +82,7 @@ class LoginPeer:
             call = _without_responses(call)
             if await self._upstream_logins.is_logged_out(link):
                 link = None
-        if self._logins.is_known_connected(user) or await self._logins.is_connected(user):
+        if await self._logins.is_connected(user):
             try:
                 return await self._upstream.request(call)
             except UserLoginRequired:

@@ -86,13 +86,11 @@ class _Pending(NamedTuple):
 class ConnectPages:
     """Serves the browsers of users."""
 
-    def __init__(
-        self, upstream_logins: UpstreamLogins, sealer: Sealer, hub_name: str, *, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, upstream_logins: UpstreamLogins, sealer: Sealer, hub_name: str) -> None:
         self._upstream_logins = upstream_logins
         self._sealer = sealer
         self._hub_name = hub_name
-        self._wrong_keys = AttemptLimiter(Rate(page_limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), clock)
+        self._wrong_keys = AttemptLimiter(Rate(page_limits.WRONG_KEYS_PER_MINUTE, 60, "minute"), time.time)
 
     def routes(self) -> Mapping[str, PublicRoute]:
         """The routes by path."""
@@ -245,9 +243,7 @@ close the page.</p>
         async def serve(exchange: HttpExchange) -> None:
             try:
                 await handler(exchange)
-            except BadParameters as error:
-                await self._refuse(exchange, f"{error}.", 400)
-            except LinkRefused as error:
+            except (BadParameters, LinkRefused) as error:
                 await self._refuse(exchange, f"{error.message}.", 400)
             except PageError as error:
                 await self._refuse(exchange, error.message, error.status)

@@ -12,24 +12,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 
 from msgspec.structs import replace
 
 from hubbub.client.config import ServerConfig
-from hubbub.errors import SecretUnavailable, SettingsError
+from hubbub.errors import SettingsError
 from hubbub.hub.upstream_logins import limits
 from hubbub.hub.upstream_logins.authorizers import HUB_ITSELF, DefinitionsAuthorizer, UserAuthorizer
 from hubbub.hub.upstream_logins.claims import ClaimStore
 from hubbub.oauth.client.authorizer import OAuthAuthorizer
-from hubbub.oauth.client.credentials import ClientRegistration, CredentialKey, Credentials
+from hubbub.oauth.client.credentials import ClientRegistration, CredentialKey, Credentials, find_newest
 from hubbub.oauth.client.login import PendingLogin
-from hubbub.oauth.client.oauth_client import OAuthClient
+from hubbub.oauth.client.oauth_client import OAuthClient, resolve_secret
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.errors import OAuthError
 from hubbub.protocol.calls import ANONYMOUS, Principal
-from hubbub.settings.secret import Secret, SecretTemplate
 
 logger = logging.getLogger("hubbub.hub")
 
@@ -111,10 +111,6 @@ class ServerLogins:
         self.resource = self._client(HUB_ITSELF).resource
 
     # -- calls -----------------------------------------------------------------------------
-
-    def is_known_connected(self, user: HubUser) -> bool:
-        """Whether a user was seen to be logged in just now; False if `is_connected` has to find out."""
-        return self.was_checked(user.key)
 
     async def is_connected(self, user: HubUser) -> bool:
         """Whether a user has credentials that were not refused."""
@@ -338,39 +334,19 @@ class ServerLogins:
         if found is None:
             if len(self._clients) >= limits.USER_AUTHORIZERS:
                 del self._clients[next(iter(self._clients))]
-            tenant = HubUser.parse(key).tenant or None
-
-            async def reveal(secret: Secret) -> str:
-                return await self._reveal(secret, tenant)
-
             found = self._clients[key] = OAuthClient(
                 str(self._config.url),
                 replace(self._settings, principal=key, redirect_handler=None),
                 rules=self._config.egress,
                 allow_private_network=self._config.allow_private_network,
-                reveal=reveal,
+                reveal=partial(resolve_secret, resolver=self._config.secrets, tenant=HubUser.parse(key).tenant or None),
                 clock=self.clock,
             )
         return found
 
-    async def _reveal(self, secret: Secret, tenant: str | None) -> str:
-        if not isinstance(secret, SecretTemplate):
-            return secret.reveal()
-        secrets = self._config.secrets
-        if secrets is None:
-            raise SecretUnavailable(
-                f"The secret {secret.names[0]!r} is not configured; add [secrets.{secret.names[0]}]", secret.names[0]
-            )
-        return secret.fill({name: (await secrets.resolve(name, tenant)).reveal() for name in secret.names})
-
     async def find_credentials(self, key: str) -> Credentials | None:
         """Return the newest stored credentials of a user."""
-        newest: Credentials | None = None
-        for each in await self._store.list(resource=self.resource, principal=key):
-            found = await self._store.load(each)
-            if found is not None and (newest is None or found.obtained_at > newest.obtained_at):
-                newest = found
-        return newest
+        return await find_newest(self._store, self.resource, key)
 
     async def _find_registration(self, issuer: str, redirect_uri: str) -> ClientRegistration | None:
         """The client id that this hub was given by an authorization server, for any user."""

@@ -80,24 +80,22 @@ class LinkRefused(HubbubError):
 class UpstreamLogins:
     """The logins at all servers of one hub."""
 
-    def __init__(self, hub: Gateway, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, hub: Gateway) -> None:
         self._hub = hub
-        self._clock = clock
-        self._claims = MemoryClaims(clock)
+        self._claims = MemoryClaims(time.time)
         self._watch: asyncio.Task[None] | None = None
 
     # -- servers ---------------------------------------------------------------------------
 
-    def servers(self) -> list[str]:
-        """The servers at which users log in."""
-        return [id for id in self._hub.upstreams if self.find(id) is not None]
+    def _all(self) -> list[ServerLogins]:
+        return [logins for id in self._hub.upstreams if (logins := self.find(id)) is not None]
 
     def visible(self, shown: CatalogView, shows: Shows) -> list[str]:
         """The servers that a view shows to some callers."""
         # Nothing of a server is listed until the first user has logged in.
         return [
             id
-            for id in self.servers()
+            for id in (logins.server for logins in self._all())
             if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
         ]
 
@@ -147,7 +145,7 @@ class UpstreamLogins:
         scopes = () if logins is None else logins.missing_scopes(user)
         identification = self._hub.main_front.identification(principal)
         self._check_identification(identification)
-        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes, identification, self._clock())
+        link = LoginLink(secrets.token_hex(12), user, server, notify_principal, scopes, identification, time.time())
         return link, self.link_url(link)
 
     def _check_identification(self, identification: Identification) -> None:
@@ -179,8 +177,6 @@ class UpstreamLogins:
             raise LinkRefused("This link was used already. If you still have to log in, start again to get a new one")
         if await self.is_logged_out(link):
             raise LinkRefused(_LOGGED_OUT)
-        if self.find(link.server) is None:
-            raise LinkRefused(f"The server {link.server} does not need a login any more")
         return link
 
     async def find_failure(self, url: str, user: HubUser) -> str | None:
@@ -280,7 +276,7 @@ class UpstreamLogins:
 
         Raises: SettingsError, if a store belongs to another hub.
         """
-        for logins in filter(None, map(self.find, self.servers())):
+        for logins in self._all():
             try:
                 await logins.open_store()
             except StoreFailed as error:  # the next use opens it
@@ -309,9 +305,11 @@ class UpstreamLogins:
         Raises: StoreFailed.
         """
         tenants = self._hub.main_front.tenants
-        for logins in filter(None, map(self.find, self.servers() if tenants is not None else ())):
+        if tenants is None:
+            return
+        for logins in self._all():
             for user in await logins.users():
-                if tenants is not None and user.tenant and user.tenant not in tenants:
+                if user.tenant and user.tenant not in tenants:
                     logins.definitions.exclude(user.key)
                     await logins.mark_refused(user.key)
 
@@ -334,9 +332,9 @@ class UpstreamLogins:
     async def list_logins(self, logout: Logout) -> list[tuple[str, Principal]]:
         """Return the logins that this logout would end: the server and the user."""
         return [
-            (server, user.principal)
-            for server in self.servers()
-            if logout.server in (None, server) and (logins := self.find(server)) is not None
+            (logins.server, user.principal)
+            for logins in self._all()
+            if logout.server in (None, logins.server)
             for user in await logins.users()
             if logout.matches(user.principal)
         ]
@@ -344,17 +342,15 @@ class UpstreamLogins:
     async def log_out(self, logout: Logout) -> int:
         """End the logins of users who are logged out of the hub; return their number. Their sessions have ended."""
         count = 0
-        for server in self.servers():
-            logins = self.find(server)
-            if logins is None or logout.server not in (None, server):
+        for logins in self._all():
+            if logout.server not in (None, logins.server):
                 continue
             # First, so that a login that is completed meanwhile is either found below or refused.
-            name = _logout_claim(server, logout.tenant, logout.user)
-            claims, now = logins.claims or self._claims, self._clock()
+            name = _logout_claim(logins.server, logout.tenant, logout.user)
+            claims, now = logins.claims or self._claims, time.time()
             await claims.replace_claim(name, repr(now), now + 2 * limits.LOGIN_S)
             users = [user for user in await logins.users() if logout.matches(user.principal)]
-            ended = await asyncio.gather(*(self.disconnect(user, server, 0) for user in users))
-            count += sum(ended)
+            count += sum(await asyncio.gather(*(self.disconnect(user, logins.server, 0) for user in users)))
         return count
 
     async def is_logged_out(self, link: LoginLink) -> bool:
@@ -372,9 +368,8 @@ class UpstreamLogins:
         if watch is not None:
             watch.cancel()
             await asyncio.wait([watch])
-        for server in self.servers():
-            if (logins := self.find(server)) is not None:
-                await logins.close_store()
+        for logins in self._all():
+            await logins.close_store()
 
     # -- parts -----------------------------------------------------------------------------
 
@@ -388,7 +383,7 @@ class UpstreamLogins:
         """Return the first claim of this kind on a link."""
         claims = self._logins(link).claims or self._claims
         # Longer than both halves of a login: the link, and the redirect of a login that began at its end.
-        return await claims.claim(f"{kind} {link.id}", value, self._clock() + 2 * limits.LOGIN_S)
+        return await claims.claim(f"{kind} {link.id}", value, time.time() + 2 * limits.LOGIN_S)
 
     async def _find_claim(self, link: LoginLink, kind: str) -> str | None:
         claims = self._logins(link).claims or self._claims

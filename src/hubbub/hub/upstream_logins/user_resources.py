@@ -84,7 +84,7 @@ async def _find_servers(front: Front, call: Call) -> list[str]:
         for server in front.connectable_servers(call.caller)
         if (logins := all_logins.find(server)) is not None
         and front.hub.upstreams[server].snapshot.has_capability("resources")
-        and (logins.is_known_connected(user) or await logins.is_connected(user))
+        and await logins.is_connected(user)
     ]
 
 

@@ -20,7 +20,7 @@ from hubbub.net.egress_rules import EgressRules
 from hubbub.net.timeouts import paused_timeouts
 from hubbub.oauth import limits
 from hubbub.oauth.client.challenges import Challenge, select_challenge
-from hubbub.oauth.client.credentials import ClientRegistration, Credentials
+from hubbub.oauth.client.credentials import ClientRegistration, Credentials, find_newest
 from hubbub.oauth.client.discovery import DiscoveryResult
 from hubbub.oauth.client.dpop import DpopKey
 from hubbub.oauth.client.machine_grants import Reveal
@@ -30,10 +30,10 @@ from hubbub.oauth.client.settings import DEFAULT_REDIRECT_URI, OAuth
 from hubbub.oauth.errors import AuthorizationFailed, LoginRequired, OAuthError, TokenRequestRefused
 from hubbub.oauth.metadata import show_url
 from hubbub.ports import RefusedRequest
+from hubbub.protocol.host_origin import http_url
 
 _UNAUTHORIZED: Final = 401
 _UNKNOWN_CLIENT: Final = frozenset(("invalid_client", "unauthorized_client"))
-_HTTP_SCHEMES: Final = {"wss": "https", "ws": "http"}
 _NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
@@ -171,14 +171,8 @@ class OAuthAuthorizer:
 
     async def _load(self) -> bool:
         """Load the newest credentials; return whether they are newer than those in use."""
-        keys = await self._store.list(resource=self._client.resource, principal=self._settings.principal)
-        found: Credentials | None = None
-        for key in keys:
-            loaded = await self._store.load(key)
-            if loaded is None or self._settings.issuer not in (None, loaded.issuer):
-                continue
-            if found is None or loaded.obtained_at > found.obtained_at:
-                found = loaded
+        settings = self._settings
+        found = await find_newest(self._store, self._client.resource, settings.principal, settings.issuer)
         self._is_loaded, self._checked_at = True, self._client.clock()
         if found is not None and (self._credentials is None or found.obtained_at > self._credentials.obtained_at):
             self._use(found, is_fresh=False)
@@ -362,8 +356,7 @@ def share_authorizer(
 
     All connections share it, so that they refresh its tokens once.
     """
-    scheme, _, rest = server_url.partition("://")
-    url = f"{_HTTP_SCHEMES.get(scheme, scheme)}://{rest}"
+    url = http_url(server_url)
     # The authorizer keeps the settings alive, so their id stays theirs.
     key = (id(settings), url, tenant)
     found = _authorizers.get(key)

@@ -23,7 +23,7 @@ import msgspec
 
 from hubbub.errors import SettingsError
 from hubbub.oauth import limits
-from hubbub.oauth.client.credentials import CredentialKey, Credentials
+from hubbub.oauth.client.credentials import CredentialKey, Credentials, select_keys
 from hubbub.oauth.errors import OAuthError
 from hubbub.security.sealer import KEY_BYTES, Sealer, load_or_create_key, read_key
 from hubbub.settings.folders import data_folder, make_private_folder, sync_folder
@@ -122,11 +122,7 @@ class FileCredentialStore:
 
         Raises: SettingsError, if the file or its key cannot be read.
         """
-        return [
-            key
-            for key in sorted(await asyncio.to_thread(self._read))
-            if resource in (None, key.resource) and principal in (None, key.principal)
-        ]
+        return select_keys(await asyncio.to_thread(self._read), resource, principal)
 
     @asynccontextmanager
     async def lock(self, key: CredentialKey) -> AsyncIterator[None]:

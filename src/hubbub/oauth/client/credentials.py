@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
@@ -94,6 +94,25 @@ class CredentialStore(Protocol):
         """
 
 
+def select_keys(keys: Iterable[CredentialKey], resource: str | None, principal: str | None) -> list[CredentialKey]:
+    """Return the keys of this resource and principal in order; None: of any."""
+    return [key for key in sorted(keys) if resource in (None, key.resource) and principal in (None, key.principal)]
+
+
+async def find_newest(
+    store: CredentialStore, resource: str, principal: str, issuer: str | None = None
+) -> Credentials | None:
+    """Return the newest credentials of a principal for a resource; `issuer`: only those of this one."""
+    newest: Credentials | None = None
+    for key in await store.list(resource=resource, principal=principal):
+        found = await store.load(key)
+        if found is None or issuer not in (None, found.issuer):
+            continue
+        if newest is None or found.obtained_at > newest.obtained_at:
+            newest = found
+    return newest
+
+
 class MemoryCredentialStore:
     """Stores credentials in memory, until the process ends."""
 
@@ -115,11 +134,7 @@ class MemoryCredentialStore:
 
     async def list(self, *, resource: str | None = None, principal: str | None = None) -> Sequence[CredentialKey]:
         """Return the keys of this resource and principal; None: of any."""
-        return [
-            key
-            for key in sorted(self._credentials)
-            if resource in (None, key.resource) and principal in (None, key.principal)
-        ]
+        return select_keys(self._credentials, resource, principal)
 
     def lock(self, key: CredentialKey) -> AbstractAsyncContextManager[None]:
         """Let one holder at a time refresh credentials; all keys share one lock."""

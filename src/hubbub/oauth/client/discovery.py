@@ -16,22 +16,20 @@ from hubbub.oauth.client.challenges import Challenge
 from hubbub.oauth.documents import DocumentClient
 from hubbub.oauth.errors import MetadataError, OAuthError
 from hubbub.oauth.metadata import (
-    OPENID_CONFIGURATION_PATH,
     RESOURCE_METADATA_PATH,
-    SERVER_METADATA_PATH,
     AuthorizationServerMetadata,
     Document,
     ProtectedResourceMetadata,
-    append_path,
     at_origin,
     check_endpoint,
     insert_path,
     parse_document,
+    server_metadata_urls,
     show_url,
     valid_scopes,
 )
+from hubbub.protocol.host_origin import DEFAULT_PORTS
 
-_DEFAULT_PORTS: Final = {"https": 443, "http": 80}
 _ENDPOINTS: Final = (
     "authorization_endpoint",
     "token_endpoint",
@@ -96,10 +94,7 @@ async def fetch_server_metadata(
 
     Raises: OAuthError.
     """
-    candidates = [insert_path(issuer, SERVER_METADATA_PATH), insert_path(issuer, OPENID_CONFIGURATION_PATH)]
-    if urlsplit(issuer).path.strip("/"):
-        candidates.append(append_path(issuer, OPENID_CONFIGURATION_PATH))
-    found = await _fetch_first(documents, candidates, AuthorizationServerMetadata)
+    found = await _fetch_first(documents, server_metadata_urls(issuer), AuthorizationServerMetadata)
     if found is not None and found.issuer != issuer and not (is_guessed and found.issuer == f"{issuer}/"):
         raise MetadataError(
             f"The metadata of the authorization server {show_url(issuer)} belongs to another one, "
@@ -113,7 +108,7 @@ def canonical_url(url: str) -> str:
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     netloc = f"[{host}]" if ":" in host else host
-    if parts.port not in (None, _DEFAULT_PORTS.get(parts.scheme)):
+    if parts.port not in (None, DEFAULT_PORTS.get(parts.scheme)):
         netloc += f":{parts.port}"
     return urlunsplit((parts.scheme, netloc, "" if parts.path == "/" else parts.path, "", ""))
 

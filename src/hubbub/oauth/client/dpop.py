@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from hubbub.security.jose import JwtSigningKey, new_token_id
+from hubbub.security.jose import JwtSigningKey, hash_base64url, new_token_id
 
 
 class DpopKey:
@@ -30,8 +28,7 @@ class DpopKey:
             "iat": int(self._clock()),
         }
         if access_token is not None:
-            digest = hashlib.sha256(access_token.encode()).digest()
-            claims["ath"] = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+            claims["ath"] = hash_base64url(access_token.encode())
         if self.nonce:
             claims["nonce"] = self.nonce
         return self._key.sign(claims, header={"typ": "dpop+jwt", "jwk": self._jwk})

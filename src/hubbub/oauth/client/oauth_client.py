@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from hubbub.errors import SecretUnavailable
 from hubbub.net.egress import EgressPolicy
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.client.challenges import Challenge
@@ -29,8 +30,9 @@ from hubbub.oauth.client.tokens import TokenEndpoint, TokenResponse
 from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
 from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused
 from hubbub.oauth.metadata import show_url, valid_scopes
+from hubbub.ports import SecretResolver
 from hubbub.security.jose import JwtSigningKey
-from hubbub.settings.secret import Secret
+from hubbub.settings.secret import Secret, SecretTemplate
 
 NO_CHALLENGE = Challenge()
 
@@ -38,6 +40,19 @@ NO_CHALLENGE = Challenge()
 async def reveal_secret(secret: Secret) -> str:
     """Default for `reveal`: secrets are not references."""
     return secret.reveal()
+
+
+async def resolve_secret(secret: Secret, resolver: SecretResolver | None, tenant: str | None = None) -> str:
+    """Reveal a secret, with the references that it contains resolved for a tenant.
+
+    Raises: SecretUnavailable.
+    """
+    if not isinstance(secret, SecretTemplate):
+        return secret.reveal()
+    if resolver is None:
+        name = secret.names[0]
+        raise SecretUnavailable(f"The secret {name!r} is not configured; add [secrets.{name}]", name)
+    return secret.fill({name: (await resolver.resolve(name, tenant)).reveal() for name in secret.names})
 
 
 class OAuthClient:

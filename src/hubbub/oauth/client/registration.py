@@ -12,7 +12,7 @@ from hubbub.oauth.client.credentials import ClientRegistration
 from hubbub.oauth.client.discovery import DiscoveryResult
 from hubbub.oauth.client.settings import OAuth
 from hubbub.oauth.documents import DocumentClient
-from hubbub.oauth.errors import AuthorizationFailed, MetadataError, printable
+from hubbub.oauth.errors import AuthorizationFailed, printable
 from hubbub.oauth.metadata import parse_document, show_url
 from hubbub.protocol.host_origin import is_loopback
 
@@ -24,11 +24,6 @@ class _RegistrationResponse(msgspec.Struct, frozen=True):
     client_secret: str | None = None
     client_secret_expires_at: float | None = None
     token_endpoint_auth_method: str | None = None
-
-
-class _Refusal(msgspec.Struct, frozen=True):
-    error: str = ""
-    error_description: str = ""
 
 
 async def register_client(
@@ -93,9 +88,10 @@ async def _register_dynamically(
         body=msgspec.json.encode(request),
     )
     if not response.is_success:
+        reason = printable(f"{response.error.error} {response.error.error_description}")
         raise AuthorizationFailed(
             f"The authorization server {show_url(discovered.issuer)} refused to register this client "
-            f"(status {response.status}{_read_refusal(response.body)}); register one by hand, and set `client_id`"
+            f"(status {response.status}{reason and f': {reason}'}); register one by hand, and set `client_id`"
         )
     registered = parse_document(response.body, _RegistrationResponse, url)
     return ClientRegistration(
@@ -107,12 +103,3 @@ async def _register_dynamically(
         secret_expires_at=registered.client_secret_expires_at or 0,
         scopes=usable,
     )
-
-
-def _read_refusal(body: bytes) -> str:
-    try:
-        refusal = parse_document(body, _Refusal, "")
-    except MetadataError:
-        return ""
-    text = printable(f"{refusal.error} {refusal.error_description}")
-    return f": {text}" if text else ""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-from urllib.parse import quote_plus
 
 import msgspec
 
 from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import ClientRegistration
 from hubbub.oauth.client.dpop import DpopKey
-from hubbub.oauth.documents import DocumentClient, DocumentResponse
-from hubbub.oauth.errors import AuthorizationFailed, MetadataError, OAuthError, TokenRequestRefused, mask_values
+from hubbub.oauth.documents import DocumentClient, DocumentResponse, ErrorResponse, basic_authorization
+from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused, mask_values
 from hubbub.oauth.metadata import parse_document, show_url
 from hubbub.security.jose import JwtSigningKey, new_token_id
 
@@ -46,11 +44,6 @@ class TokenResponse(msgspec.Struct, frozen=True):
         except ValueError:
             return None
         return now + seconds if 0 < seconds < float("inf") else None
-
-
-class _ErrorResponse(msgspec.Struct, frozen=True):
-    error: str = ""
-    error_description: str = ""
 
 
 class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +94,7 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         code = error.error or f"status {response.status}"
         raise TokenRequestRefused(show_url(self.issuer), code, error.error_description)
 
-    async def _post_once(self, url: str, fields: Mapping[str, str]) -> tuple[DocumentResponse, _ErrorResponse]:
+    async def _post_once(self, url: str, fields: Mapping[str, str]) -> tuple[DocumentResponse, ErrorResponse]:
         headers, all_fields = self._authenticate(fields)
         if self.dpop is not None:
             headers["DPoP"] = self.dpop.make_proof("POST", url)
@@ -109,14 +102,14 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
         if self.dpop is not None and response.dpop_nonce:
             self.dpop.nonce = response.dpop_nonce
         if response.is_success:
-            return response, _ErrorResponse()
-        error = _parse_error(response)
+            return response, ErrorResponse()
+        error = response.error
         sent = [
             *all_fields.values(),
             *(value.removeprefix("Basic ") for value in headers.values()),
             self.registration.client_secret or "",
         ]
-        return response, _ErrorResponse(mask_values(error.error, sent), mask_values(error.error_description, sent))
+        return response, ErrorResponse(mask_values(error.error, sent), mask_values(error.error_description, sent))
 
     def _authenticate(self, fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return headers and form with the authentication of the client."""
@@ -133,9 +126,7 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
                     "client_assertion": assertion,
                 }
             case "client_secret_basic":
-                # Both parts are form-encoded first (RFC 6749, 2.3.1).
-                pair = f"{quote_plus(client_id)}:{quote_plus(secret)}".encode()
-                return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}, dict(fields)
+                return basic_authorization(client_id, secret), dict(fields)
             case "client_secret_post":
                 return {}, {**fields, "client_id": client_id, "client_secret": secret}
         # A workload may have no client id: its assertion says who it is.
@@ -164,10 +155,3 @@ def make_client_assertion(key: JwtSigningKey, key_id: str | None, client_id: str
     }
     header = {"typ": "JWT"} if key_id is None else {"typ": "JWT", "kid": key_id}
     return key.sign(claims, header=header)
-
-
-def _parse_error(response: DocumentResponse) -> _ErrorResponse:
-    try:
-        return parse_document(response.body, _ErrorResponse, "")
-    except MetadataError:
-        return _ErrorResponse()

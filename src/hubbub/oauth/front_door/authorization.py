@@ -10,7 +10,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -56,7 +56,26 @@ _CONSENT: Final = "oauth consent"
 _PERSON: Final = "oauth person"
 
 S = TypeVar("S")
+Handler: TypeAlias = "Callable[[AuthorizationFlow, HttpExchange], Awaitable[None]]"
 logger = logging.getLogger("hubbub.oauth")
+
+
+def _serving(handler: Handler) -> Handler:
+    """Show errors of a handler to the person."""
+
+    async def serve(flow: AuthorizationFlow, exchange: HttpExchange) -> None:
+        try:
+            await handler(flow, exchange)
+        except ConnectionClosed:
+            raise
+        except PageError as error:
+            await flow.respond_with_error(exchange, error)
+        except HubbubError as error:
+            logger.error("oauth_page_failed", extra={"path": exchange.path, "reason": error.message})
+            problem = PageError("This server has a problem at the moment. Try again later.", status=503)
+            await flow.respond_with_error(exchange, problem)
+
+    return serve
 
 
 class AuthorizationFlow:
@@ -90,11 +109,9 @@ class AuthorizationFlow:
 
     # -- the request -----------------------------------------------------------------
 
+    @_serving
     async def authorize(self, exchange: HttpExchange) -> None:
         """Serve the authorization endpoint: check the request, then have the person log in."""
-        await self._serve(exchange, self._authorize)
-
-    async def _authorize(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door.grants import RequestRefused, check_authorization_request
 
         try:
@@ -207,11 +224,9 @@ class AuthorizationFlow:
             return
         await redirect(exchange, url, headers)
 
+    @_serving
     async def callback(self, exchange: HttpExchange) -> None:
         """Serve the redirect back from the identity provider."""
-        await self._serve(exchange, self._callback)
-
-    async def _callback(self, exchange: HttpExchange) -> None:
         assert self._provider is not None
         try:
             parameters = read_query(exchange)
@@ -246,7 +261,7 @@ class AuthorizationFlow:
 
     async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest | None, error: str) -> None:
         if error == "access_denied" and request is not None:
-            await self._respond_to_client(exchange, request.redirect_uri, request.state, error, messages.CANCELLED)
+            await redirect(exchange, self._error_url(request.redirect_uri, request.state, error, messages.CANCELLED))
             return
         logger.warning("oauth_login_failed", extra={"error": error[:80]})
         raise PageError(messages.PROVIDER_FAILED, status=502)
@@ -265,11 +280,9 @@ class AuthorizationFlow:
         text = f"{error.message}." if is_account else text
         raise PageError(text, title="The login did not succeed", status=502, return_url=url)
 
+    @_serving
     async def login(self, exchange: HttpExchange) -> None:
         """Serve the page that asks for an API key, and its form."""
-        await self._serve(exchange, self._login)
-
-    async def _login(self, exchange: HttpExchange) -> None:
         try:
             parameters = read_query(exchange) if exchange.method != "POST" else await read_form(exchange)
         except BadParameters as error:
@@ -338,11 +351,9 @@ class AuthorizationFlow:
             )
         return scopes
 
+    @_serving
     async def show_consent(self, exchange: HttpExchange) -> None:
         """Serve the consent page."""
-        await self._serve(exchange, self._show_consent)
-
-    async def _show_consent(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door import store
 
         try:
@@ -371,11 +382,9 @@ class AuthorizationFlow:
         page = pages.consent_page(view, self._style_url)
         await respond_page(exchange, page, form_target=request.redirect_uri)
 
+    @_serving
     async def decide(self, exchange: HttpExchange) -> None:
         """Serve the form of the consent page."""
-        await self._serve(exchange, self._decide)
-
-    async def _decide(self, exchange: HttpExchange) -> None:
         from hubbub.oauth.front_door import store
 
         try:
@@ -388,8 +397,8 @@ class AuthorizationFlow:
             now = self._clock()
             if not await self._database().write(lambda c: store.answer_consent(c, state.id, "", now)):
                 raise PageError(messages.ANSWERED)
-            description = "The user denied the request."
-            await self._respond_to_client(exchange, request.redirect_uri, request.state, "access_denied", description)
+            denied = "The user denied the request."
+            await redirect(exchange, self._error_url(request.redirect_uri, request.state, "access_denied", denied))
             return
         await self._issue_code(exchange, state, await self._find_client(request.client_id, exchange), answers_page=True)
 
@@ -464,29 +473,13 @@ class AuthorizationFlow:
         opened: S = state
         return opened
 
-    async def _respond_to_client(
-        self, exchange: HttpExchange, redirect_uri: str, state: str | None, error: str, description: str
-    ) -> None:
-        """Send an error to the client, through the browser; the redirect URI was checked."""
-        await redirect(exchange, self._error_url(redirect_uri, state, error, description))
-
     def _error_url(self, redirect_uri: str, state: str | None, error: str, description: str) -> str:
+        """Return where the browser takes an error to the client; the redirect URI was checked."""
         answer = {"error": error, "error_description": description, **({"state": state} if state else {})}
         return add_parameters(redirect_uri, {**answer, "iss": self._config.issuer})
 
-    async def _serve(self, exchange: HttpExchange, handler: Callable[[HttpExchange], Awaitable[None]]) -> None:
-        try:
-            await handler(exchange)
-        except ConnectionClosed:
-            raise
-        except PageError as error:
-            await self._respond_with_error(exchange, error)
-        except HubbubError as error:
-            logger.error("oauth_page_failed", extra={"path": exchange.path, "reason": error.message})
-            problem = PageError("This server has a problem at the moment. Try again later.", status=503)
-            await self._respond_with_error(exchange, problem)
-
-    async def _respond_with_error(self, exchange: HttpExchange, error: PageError) -> None:
+    async def respond_with_error(self, exchange: HttpExchange, error: PageError) -> None:
+        """Show the page about an error."""
         page = pages.error_page(
             server_name=self._config.server_name,
             title=error.title,

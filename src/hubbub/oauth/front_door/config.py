@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub.oauth.front_door.records import User
+from hubbub.protocol.host_origin import DEFAULT_PORTS
 from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.token_claims import ClaimMapping
 
 MCP_PATH: Final = "/mcp"
 _OTHER_ENDPOINTS: Final = frozenset(("", MCP_PATH, "/mcp-ws", "/sse"))
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,8 +58,8 @@ class FrontDoorConfig(msgspec.Struct, frozen=True, kw_only=True):
             return None
         try:
             base, resource = urlsplit(self.issuer), urlsplit(resources[0])
-            is_same = (resource.scheme, resource.hostname, resource.port or _DEFAULT_PORTS.get(resource.scheme)) == (
-                base.scheme, base.hostname, base.port or _DEFAULT_PORTS.get(base.scheme)
+            is_same = (resource.scheme, resource.hostname, resource.port or DEFAULT_PORTS.get(resource.scheme)) == (
+                base.scheme, base.hostname, base.port or DEFAULT_PORTS.get(base.scheme)
             )  # fmt: skip
         except ValueError:
             return None

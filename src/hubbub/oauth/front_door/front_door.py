@@ -455,7 +455,6 @@ class FrontDoor:
             find_client=find,
             sign=sign,
             check_login=self._key_logins.check_user,
-            lifetime_s=limits.ACCESS_TOKEN_S,
             now=now,
             jkt=jkt,
         )

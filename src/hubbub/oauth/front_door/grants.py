@@ -25,7 +25,7 @@ from authlib.oauth2.rfc7009 import RevocationEndpoint
 from authlib.oauth2.rfc7636 import CodeChallenge
 
 from hubbub.errors import HubbubError
-from hubbub.oauth.front_door import store
+from hubbub.oauth.front_door import limits, store
 from hubbub.oauth.front_door.clients import AUTH_METHODS, Client, hash_secret
 from hubbub.oauth.front_door.key_logins import LoginStatus
 from hubbub.oauth.front_door.records import Authorization, AuthorizationCode, Grant, RefreshToken, User
@@ -44,12 +44,9 @@ CheckLogin = Callable[[User], LoginStatus | None]
 class RequestRefused(HubbubError):
     """An authorization request that must not lead to a login."""
 
-    def __init__(self, error: str, description: str, redirect_uri: str = "") -> None:
+    def __init__(self, error: str, description: str) -> None:
         super().__init__(description)
         self.error = error
-        self.description = description
-        self.redirect_uri = redirect_uri
-        """Where the error is sent to; empty if the redirect URI cannot be trusted."""
 
 
 class TokenResponse(msgspec.Struct, frozen=True):
@@ -70,28 +67,26 @@ class TokenContext(msgspec.Struct, frozen=True, kw_only=True):
     sign: SignToken
     check_login: CheckLogin
     """Whether the API key that a person logged in with is still valid."""
-    lifetime_s: float
     now: float
     jkt: str = ""
     """The thumbprint of the key that the client proved to have; empty without DPoP."""
 
 
-def check_authorization_request(parameters: Mapping[str, list[str]], client: Client | None) -> str:
-    """Check an authorization request; return its redirect URI.
+def check_authorization_request(parameters: Mapping[str, list[str]], client: Client) -> None:
+    """Check an authorization request.
 
     Raises: RequestRefused.
     """
     server = _Server(lambda client_id: client)
     server.register_grant(_CodeGrant, [_RequiredChallenge(required=True)])
     try:
-        grant = server.get_consent_grant(_request("GET", parameters, {}))
+        server.get_consent_grant(_request("GET", parameters, {}))
     except ValueError:
         # authlib refuses to quote a parameter with characters that an error must not contain.
         raise RequestRefused("invalid_request", "A parameter has characters that it must not have.") from None
     except OAuth2Error as error:
         description = str(error.get_error_description() or error.error)
-        raise RequestRefused(str(error.error), description, error.redirect_uri or "") from None
-    return str(grant.redirect_uri)
+        raise RequestRefused(str(error.error), description) from None
 
 
 def answer_token_request(
@@ -175,7 +170,7 @@ class _Server(AuthorizationServer):  # type: ignore[misc]
         return {
             "access_token": self.context.sign(grant, scopes),
             "token_type": "DPoP" if grant.jkt else "Bearer",
-            "expires_in": int(self.context.lifetime_s),
+            "expires_in": int(limits.ACCESS_TOKEN_S),
             "refresh_token": str(token),
             # Also if there are none: without it, clients believe that they got what they asked for (RFC 6749 §5.1).
             "scope": " ".join(scopes),

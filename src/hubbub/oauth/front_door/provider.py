@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import hmac
 import logging
 import time
@@ -42,7 +41,7 @@ from hubbub.oauth.metadata import (
 )
 from hubbub.protocol.calls import ANONYMOUS
 from hubbub.security.api_keys import PRINCIPAL_PREFIX
-from hubbub.security.jose import InvalidJwt, parse_jwt, read_key_set, verify_with_keys
+from hubbub.security.jose import InvalidJwt, hash_base64url, parse_jwt, read_key_set, verify_with_keys
 from hubbub.security.jwks import FetchedKeys, KeysUnavailable
 from hubbub.security.tenant_identity import TenantIdentity, is_user_name
 from hubbub.security.token_claims import InvalidClaim, make_token_principal, parse_claims, read_scopes, read_time
@@ -126,7 +125,6 @@ class Provider:
         Raises: OAuthError.
         """
         metadata = await self._discover()
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         endpoint = check_endpoint(metadata.authorization_endpoint, "authorization_endpoint")
         parameters = {
             "response_type": "code",
@@ -135,7 +133,7 @@ class Provider:
             "scope": " ".join(self._scopes(metadata)),
             "state": state,
             "nonce": nonce,
-            "code_challenge": challenge,
+            "code_challenge": hash_base64url(verifier.encode()),
             "code_challenge_method": "S256",
         }
         return endpoint + ("&" if "?" in endpoint else "?") + urlencode(parameters)

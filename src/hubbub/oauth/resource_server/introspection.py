@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import quote_plus
 
 from hubbub import bounds
 from hubbub.errors import HubbubError
 from hubbub.oauth import limits
+from hubbub.oauth.documents import basic_authorization
 from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.metadata import check_endpoint
 from hubbub.oauth.resource_server.issuers import Issuer
@@ -94,9 +93,7 @@ class IntrospectionVerifier:
     async def _introspect(self, token: bytes) -> dict[str, Any]:
         settings = self._settings
         endpoint = settings.endpoint or await self._find_endpoint()
-        # RFC 6749 §2.3.1: both are form-encoded before they are joined.
-        pair = f"{quote_plus(settings.client_id)}:{quote_plus(await self._read_secret())}"
-        headers = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+        headers = basic_authorization(settings.client_id, await self._read_secret())
         client = self._issuer.client(endpoint, is_configured=bool(settings.endpoint))
         form = {"token": token.decode("ascii"), "token_type_hint": "access_token"}
         response = await client.post_form(endpoint, form, headers=headers)

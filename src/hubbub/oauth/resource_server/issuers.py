@@ -11,13 +11,10 @@ from hubbub.net.egress_rules import EgressRules
 from hubbub.oauth.documents import DocumentClient, egress_for_named_url
 from hubbub.oauth.errors import MetadataError
 from hubbub.oauth.metadata import (
-    OPENID_CONFIGURATION_PATH,
-    SERVER_METADATA_PATH,
     AuthorizationServerMetadata,
-    append_path,
     check_endpoint,
-    insert_path,
     parse_document,
+    server_metadata_urls,
     show_url,
 )
 
@@ -38,7 +35,7 @@ class Issuer:
         Raises: HubbubError, if none was found.
         """
         problem: HubbubError | None = None
-        for url in discovery_urls(self.url):
+        for url in server_metadata_urls(self.url):
             try:
                 body = await self.fetch(url, is_configured=True)
                 document = parse_document(body, AuthorizationServerMetadata, url)
@@ -79,9 +76,3 @@ class Issuer:
         """Make a client for a URL that the operator configured, or one that this issuer named."""
         rules = self._rules()
         return DocumentClient(ANY_ADDRESS if is_configured else egress_for_named_url(url, self.url, rules), rules)
-
-
-def discovery_urls(issuer: str) -> list[str]:
-    """Return where the metadata of an issuer may be, in the order in which MCP clients look."""
-    urls = [insert_path(issuer, SERVER_METADATA_PATH), insert_path(issuer, OPENID_CONFIGURATION_PATH)]
-    return list(dict.fromkeys([*urls, append_path(issuer, OPENID_CONFIGURATION_PATH)]))

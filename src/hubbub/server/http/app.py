@@ -11,7 +11,6 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from hubbub import bounds
@@ -24,11 +23,11 @@ from hubbub.protocol.scopes import ADMIN_SCOPE
 from hubbub.security.gate import Gate
 from hubbub.security.key_usage import KeyUsage
 from hubbub.security.rate_limits import RateLimits, effective_limits
-from hubbub.security.sealer import Sealer, load_or_create_key, read_key
+from hubbub.security.sealer import make_sealer
 from hubbub.server.call_recording import RecordingPeer, record_calls
 from hubbub.server.client_sessions import ManagesClients
 from hubbub.server.connection import Connection
-from hubbub.server.http.authentication import make_authentication
+from hubbub.server.http.authentication import check_secrets, make_authentication
 from hubbub.server.http.endpoint import API_VERSION, Endpoint
 from hubbub.server.http.streams import EventStore
 from hubbub.server.public_routes import PublicRoutes
@@ -50,7 +49,7 @@ class HttpApp:
     def __init__(self, server: Server, settings: ServeSettings) -> None:
         self._server = server
         self._key_usage = None if settings.key_file is None else KeyUsage()
-        sealer = _make_sealer(settings)
+        sealer = make_sealer(settings.sealing_key_file)
         authentication = make_authentication(settings, server, self._key_usage, sealer)
         self._gate = gate = authentication.gate
         self._front_door = authentication.front_door
@@ -129,8 +128,6 @@ class HttpApp:
         Raises: SettingsError, if a secret of its OAuth settings cannot be read.
         """
         if self._server.oauth is not None:
-            from hubbub.server.http.oauth_secrets import check_secrets
-
             await check_secrets(self._server.oauth)
         self._warn_about_unusable_scopes()
         record_calls(self._server)
@@ -177,13 +174,6 @@ class HttpApp:
                 "create keys with scopes (hubbub keys create --scope, --key-file) or accept tokens (--jwt-keys)",
                 ", ".join(names),
             )
-
-
-def _make_sealer(settings: ServeSettings) -> Sealer:
-    """Make a sealer whose key outlives the process, so that cursors survive a restart."""
-    if settings.sealing_key_file is None:
-        return Sealer(load=load_or_create_key)
-    return Sealer([read_key(Path(settings.sealing_key_file), "sealing_key_file")])
 
 
 def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hubbub.security.jwks import Fetch
     from hubbub.security.jwt import JwtSettings
     from hubbub.security.verified_tokens import OpaqueTokenVerifier, TokenVerifier
+    from hubbub.settings.governance import SecretSource
     from hubbub.settings.oauth import IssuerSettings, OAuthSettings
 
 
@@ -97,6 +99,31 @@ def make_authentication(
     )
     gate = Gate(edge, authenticators, identity=identity, challenge=challenge)
     return Authentication(gate, allowed_origins, challenge_scopes, front_door)
+
+
+async def check_secrets(settings: OAuthSettings) -> None:
+    """Read each secret of `[oauth]` once at the start, so that no login fails because of it later.
+
+    Raises: SettingsError, which names the setting and what is wrong, without the value.
+    """
+    from hubbub.governance.secret_sources import SourceFailed, read_source
+
+    for name, source in _find_sources(settings):
+        try:
+            await read_source(source)
+        except SourceFailed as error:
+            raise SettingsError(f"{name} ({source.source_kind}) cannot be read: {error.message}") from None
+
+
+def _find_sources(settings: OAuthSettings) -> Iterator[tuple[str, SecretSource]]:
+    if settings.provider is not None and settings.provider.client_secret is not None:
+        yield "oauth.provider.client_secret", settings.provider.client_secret
+    for index, issuer in enumerate(settings.issuers):
+        if issuer.introspection is not None:
+            yield f"oauth.issuers[{index}].introspection.client_secret", issuer.introspection.client_secret
+    for index, client in enumerate(settings.clients):
+        if client.client_secret is not None:
+            yield f"oauth.clients[{index}].client_secret", client.client_secret
 
 
 def _find_identification(
