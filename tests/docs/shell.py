@@ -6,24 +6,20 @@ Ports 3000 and 8765 are whichever are free, so that tests can run side by side.
 """
 
 import os
-import random
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.docs.blocks import ROOT, Step, output_matches
+from tests.ports import free_port
 
 DEADLINE_S = 60.0
 POLL_S = 0.02
-_PORTS = (10_000, 32_768)
-"""Below those of outgoing connections on Linux."""
 _READY_SUFFIX = "stops it\n"
 """The end of the lines that a server prints once it serves."""
 
@@ -33,8 +29,8 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port = _free_port()
-        self.signal_port = _free_port()
+        self.port = free_port()
+        self.signal_port = free_port()
         self.replacements: dict[str, str] = {}
         """What else a page names that has another name here."""
         self._server: subprocess.Popen[bytes] | None = None
@@ -133,11 +129,3 @@ def _compare(step: Step, output: str) -> None:
     assert output_matches(step.expected, output), (
         f"$ {step.command}\n--- the page shows\n{step.expected}\n--- it says\n{output}"
     )
-
-
-def _free_port() -> int:
-    """Choose a port that the kernel gives to no outgoing connection, which could take it between two servers."""
-    while True:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port := random.randrange(*_PORTS)))
-            return port

@@ -2,13 +2,11 @@
 
 import asyncio
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +14,7 @@ import pytest
 from tests.http.eras import modern_request
 from tests.http.raw_http import JSON, TIMEOUT_S, Site, call, head
 from tests.interop.python_client import ERAS, block_text, connect_sdk_client
+from tests.ports import free_port
 from websockets.asyncio.client import connect
 
 from hubbub import Client, ServerConfig
@@ -31,19 +30,11 @@ COMMANDS = {
 HYPERCORN_WORKERS = ("hypercorn", "--bind=127.0.0.1:{port}", "--graceful-timeout=1")
 
 
-def _find_port() -> int:
-    """A free port below those that outgoing connections use: there, a client that polls may connect to itself."""
-    while True:
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port := random.randrange(10_000, 32_000)))
-            return port
-
-
 class AsgiServer:
     """A running ASGI server; its output is in a file."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
-        self.port = _find_port()
+        self.port = free_port()
         self.log = log
         self.site = Site(self.port)
         words = [word.format(port=self.port) for word in command]

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.identity.protected_site import NOTES, ProtectedSite, issuer_table, serve
 from tests.identity.provider_process import ProviderProcess
-from tests.interop.external_servers import free_port
+from tests.ports import free_port
 
 SECRET = "PROVIDER_SECRET"
 HUB = f"""

@@ -12,7 +12,7 @@ from tests.http.eras import modern_request
 from tests.http.raw_http import Response
 from tests.http.server_process import HUBBUB, ServerProcess
 from tests.identity.provider_process import ProviderProcess
-from tests.interop.external_servers import free_port
+from tests.ports import free_port
 
 NOTES = Path(__file__).with_name("notes_server.py")
 SCOPES = ("mcp:tools", "mcp:admin", "notes:read", "notes:write")

@@ -15,7 +15,7 @@ from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.identity.test_served_user_logins import home, hub_client, hub_login, notes_section, run_command
 from tests.identity.user_hub import text_of
-from tests.interop.external_servers import free_port
+from tests.ports import free_port
 
 from hubbub import Client, ServerConfig
 from hubbub.hub.config import CONNECT

@@ -17,8 +17,8 @@ from tests.cli.pseudo_terminal import Terminal
 from tests.identity.protected_site import NOTES, ProtectedSite, protect_notes, serve
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import ScriptedBrowser
-from tests.interop.external_servers import free_port
 from tests.oauth.client.protected_server import protected_server
+from tests.ports import free_port
 
 from hubbub import CredentialKey, Credentials, FileCredentialStore
 

@@ -19,7 +19,7 @@ from tests.identity.hub_site import SECRET, oauth_section, provider_section
 from tests.identity.protected_site import NOTES, ProtectedSite, protect_notes, serve
 from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
-from tests.interop.external_servers import free_port
+from tests.ports import free_port
 
 from hubbub import Client, MemoryCredentialStore, OAuth, ServerConfig
 from hubbub.oauth.client.sql_store import SqlCredentialStore

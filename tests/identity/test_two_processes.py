@@ -18,7 +18,7 @@ from tests.identity.official_clients import connect_python_client
 from tests.identity.protected_site import serve
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
-from tests.interop.external_servers import free_port
+from tests.ports import free_port
 
 REDIRECT_URI = "http://127.0.0.1/callback"
 OAUTH = """

@@ -59,9 +59,3 @@ def wait_for_port(process: "subprocess.Popen[str]", port: int) -> None:
             assert process.poll() is None, f"it ended with {process.poll()}"
             assert time.monotonic() < deadline, "it does not listen"
             time.sleep(0.05)
-
-
-def free_port() -> int:
-    """Return a port that is not in use."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])

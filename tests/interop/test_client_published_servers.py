@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interop.external_servers import JUDGES, free_port, run_http_server
+from tests.interop.external_servers import JUDGES, run_http_server
 from tests.interop.studio_client import WAIT_S, to_wire_form
+from tests.ports import free_port
 
 from hubbub import (
     ChangeEvent,

@@ -8,7 +8,8 @@ from tests.http.eras import modern_request, open_session
 from tests.http.in_process_server import run_server
 from tests.http.raw_http import Site, request
 from tests.hub.upstream_callers import ALL_CAPABILITIES
-from tests.interop.external_servers import JUDGES, free_port, run_http_server
+from tests.interop.external_servers import JUDGES, run_http_server
+from tests.ports import free_port
 
 from hubbub import HubSettings, ServerConfig, UpstreamConfig
 from hubbub.hub.config import HubConfig

@@ -11,9 +11,10 @@ from tests.identity.provider_process import ProviderProcess
 from tests.identity.providers import StartProvider
 from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.front_door import faulty_provider
-from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, free_port, open_door, query
+from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, open_door, query
 from tests.oauth.front_door.faulty_provider import FaultyProvider
 from tests.oauth.split_dns import issue_trusted, resolve_to_loopback
+from tests.ports import free_port
 
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth.front_door.config import ProviderConfig

@@ -17,12 +17,12 @@ from tests.packs.activity.activitywatch_proxies import API_KEY, run_proxy_with_k
 from tests.packs.activity.activitywatch_server import (
     ActivityWatchServer,
     event,
-    free_port,
     insert_morning,
     run_activitywatch,
 )
 from tests.packs.activity.scripted_server import ScriptedResponse, run_scripted_server
 from tests.packs.activity.tool_clients import connect_tool_client, make_server
+from tests.ports import free_port
 from tests.server.raw_client import PLAIN
 
 from hubbub import Secret, SettingsError
