@@ -9,7 +9,8 @@ from asyncio.subprocess import PIPE, STDOUT
 from pathlib import Path
 
 import pytest
-from tests.oauth.front_door.door_site import App, free_port, open_door
+from tests.interop.external_servers import free_port
+from tests.oauth.front_door.door_site import App, open_door
 
 ROOT = Path(__file__).parent.parent.parent
 SUITE = ROOT / "tests/judges/node_modules/@modelcontextprotocol/conformance/dist/index.js"

@@ -5,7 +5,6 @@ import base64
 import hashlib
 import json
 import secrets
-import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from tests.http.in_process_server import run_server
 from tests.http.keyring import Keyring
 from tests.identity.scripted_browser import Page, ScriptedBrowser
+from tests.interop.external_servers import free_port
 
 from hubbub import Secret, Server
 from hubbub.governance.tenants import Tenants
@@ -186,13 +186,6 @@ class App:
 
 def query(url: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 PEOPLE = {"ada": ("notes:read", "notes:write"), "bob": ("notes:read",), "root": ("hub:admin", "notes:read")}

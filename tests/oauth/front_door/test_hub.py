@@ -18,7 +18,8 @@ from tests.http.keyring import Keyring
 from tests.hub.upstream_callers import make_caller, request_result
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import ScriptedBrowser
-from tests.oauth.front_door.door_site import JSON, WEB_REDIRECT_URI, App, Door, free_port
+from tests.interop.external_servers import free_port
+from tests.oauth.front_door.door_site import JSON, WEB_REDIRECT_URI, App, Door
 
 from hubbub import ClientRegistration, CredentialKey, Credentials, FileCredentialStore, SettingsError
 from hubbub.admin.access import local_operator

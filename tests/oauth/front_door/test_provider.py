@@ -10,8 +10,9 @@ import pytest
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.providers import StartProvider
 from tests.identity.scripted_browser import ScriptedBrowser
+from tests.interop.external_servers import free_port
 from tests.oauth.front_door import faulty_provider
-from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, free_port, open_door, query
+from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, open_door, query
 from tests.oauth.front_door.faulty_provider import FaultyProvider
 from tests.oauth.split_dns import issue_trusted, resolve_to_loopback
 

@@ -11,8 +11,9 @@ import pytest
 from tests.identity.provider_process import PEOPLE, ProviderProcess
 from tests.identity.providers import StartProvider
 from tests.identity.scripted_browser import Page
+from tests.interop.external_servers import free_port
 from tests.oauth.front_door import faulty_provider
-from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, free_port, open_door, query
+from tests.oauth.front_door.door_site import WEB_REDIRECT_URI, App, Door, open_door, query
 from tests.oauth.front_door.faulty_provider import FaultyProvider
 from tests.oauth.front_door.test_grants import error, is_accepted
 from tests.oauth.front_door.test_provider import CLAIMS, SCOPE_MAP, configure, tokens_of

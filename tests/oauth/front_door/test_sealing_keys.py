@@ -4,7 +4,8 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.oauth.front_door.door_site import free_port, open_door
+from tests.interop.external_servers import free_port
+from tests.oauth.front_door.door_site import open_door
 from tests.oauth.front_door.test_hub import open_hub
 
 PROBLEM = "has another sealing key, so logins fail; give all processes the same sealing_key_file"

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,17 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interop.external_servers import free_port
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / ".judges" / "activitywatch" / "bin" / "aw-server"
 START_TIMEOUT_S = 60.0
 HOST = "desk"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class ActivityWatchServer:

@@ -1,7 +1,6 @@
 """Run `hubbub campaign-server` and `hubbub serve` as subprocesses."""
 
 import os
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -9,12 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.http.server_process import HUBBUB
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from tests.packs.tabletop.processes import free_port
+from tests.interop.external_servers import free_port
 
 from hubbub import Secret, SettingsError
 from hubbub.packs.tabletop.backend_factory import choose_backend

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from tests.http.raw_http import Site, call, request
 from tests.http.shell_scripts import COOKIE_SESSION, run_script
+from tests.interop.external_servers import free_port
 from tests.packs.tabletop.contract import CONTRACT_TOOLS, ODDS
-from tests.packs.tabletop.processes import free_port, run_campaign_server, run_tabletop_server
+from tests.packs.tabletop.processes import run_campaign_server, run_tabletop_server
 
 ROOT = Path(__file__).parents[3]
 needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here, with which to paste")
