@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from tests.clock import advance_clock, wait_until
 from tests.http.server_process import HUBBUB
+from tests.interop.external_servers import free_port
 from tests.packs.activity.activitywatch_proxies import API_KEY, run_proxy_with_key
 from tests.packs.activity.activitywatch_server import (
     ActivityWatchServer,
     event,
-    free_port,
     insert_morning,
     run_activitywatch,
 )
