@@ -3,14 +3,14 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.http.keyring import Keyring
 from tests.identity.hub_site import SECRET, oauth_section, provider_section
-from tests.identity.protected_site import ProtectedSite, issuer_table, protect_notes, serve
+from tests.identity.protected_site import ProtectedSite, issuer_table, serve
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.identity.test_served_user_logins import home, hub_client, hub_login, notes_section, run_command
@@ -19,13 +19,6 @@ from tests.ports import free_port
 
 from hubbub import Client, ServerConfig
 from hubbub.hub.config import CONNECT
-
-
-@pytest.fixture(scope="module")
-def notes(authlib_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
-    """A server whose users are those of another provider than the hub's."""
-    with protect_notes(tmp_path_factory.mktemp("notes"), authlib_provider) as site:
-        yield site
 
 
 def key_file(ring: Keyring) -> str:

@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from tests.cli.conftest import clean_environment
 from tests.cli.pseudo_terminal import Terminal
-from tests.identity.protected_site import NOTES, ProtectedSite, protect_notes, serve
+from tests.identity.protected_site import NOTES, ProtectedSite, serve
 from tests.identity.provider_process import ProviderProcess
 from tests.identity.scripted_browser import ScriptedBrowser
 from tests.oauth.client.protected_server import protected_server
@@ -25,13 +25,6 @@ from hubbub import CredentialKey, Credentials, FileCredentialStore
 SCOPE = "mcp:tools notes:read"
 URL = re.compile(r"http://\S+response_type=code\S+")
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def site(oidc_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
-    """A server whose metadata names `oidc-provider`."""
-    with protect_notes(tmp_path_factory.mktemp("site"), oidc_provider) as site:
-        yield site
 
 
 @pytest.fixture

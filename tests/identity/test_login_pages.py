@@ -3,13 +3,11 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.identity.protected_site import ProtectedSite, protect_notes
-from tests.identity.provider_process import ProviderProcess
+from tests.identity.protected_site import ProtectedSite
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.identity.user_hub import NOTES, URLS, UserHub, run_two_user_hubs, run_user_hub, text_of
 
@@ -17,13 +15,6 @@ from hubbub import CredentialKey, Credentials, MemoryCredentialStore, SettingsEr
 from hubbub.hub.config import CONNECT
 from hubbub.hub.upstream_logins import limits
 from hubbub.security.sealer import KEY_BYTES, Sealer
-
-
-@pytest.fixture(scope="module")
-def site(oidc_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
-    """The notes, for people of a provider that all tests here share."""
-    with protect_notes(tmp_path_factory.mktemp("notes"), oidc_provider) as found:
-        yield found
 
 
 async def new_link(hub: UserHub, caller: str) -> str:

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.cli.conftest import clean_environment
 from tests.cli.pseudo_terminal import Terminal
 from tests.http.keyring import Keyring
 from tests.identity.hub_site import SECRET, oauth_section, provider_section
-from tests.identity.protected_site import NOTES, ProtectedSite, protect_notes, serve
+from tests.identity.protected_site import NOTES, ProtectedSite, serve
 from tests.identity.provider_process import REDIRECT_URI, ProviderProcess
 from tests.identity.scripted_browser import Page, ScriptedBrowser
 from tests.ports import free_port
@@ -28,13 +27,6 @@ from hubbub.security.sealer import Sealer, read_key
 LINK = re.compile(r"http://\S+/oauth/connect/\S+")
 AUTHORIZATION = re.compile(r"http://\S+response_type=code\S+")
 TENANTS = '[[tenants]]\nname = "acme"\n[[tenants]]\nname = "globex"\n'
-
-
-@pytest.fixture(scope="module")
-def notes(authlib_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
-    """A server whose users are those of another provider than the hub's."""
-    with protect_notes(tmp_path_factory.mktemp("notes"), authlib_provider) as site:
-        yield site
 
 
 def notes_section(notes: ProtectedSite) -> str:

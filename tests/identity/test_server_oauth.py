@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,13 +18,6 @@ from hubbub import Client, CredentialKey, FileCredentialStore, OAuth, ServerConf
 from hubbub.oauth.client.machine_grants import TOKEN_EXCHANGE
 
 SCOPE = "mcp:tools notes:read"
-
-
-@pytest.fixture(scope="module")
-def site(oidc_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
-    """A server whose metadata names `oidc-provider`."""
-    with protect_notes(tmp_path_factory.mktemp("site"), oidc_provider) as site:
-        yield site
 
 
 def write_settings(folder: Path, site: ProtectedSite, *lines: str) -> Path:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,6 @@ from hubbub.security.sealer import KEY_BYTES, Sealer
 from hubbub.settings.governance import TenantSettings
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
-
-
-@pytest.fixture(scope="module")
-def site(oidc_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
-    """The notes, for people of a provider that all tests here share."""
-    with protect_notes(tmp_path_factory.mktemp("notes"), oidc_provider) as found:
-        yield found
 
 
 async def whoami(client: Client) -> Any:

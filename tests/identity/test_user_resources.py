@@ -1,12 +1,10 @@
 """Resources of servers at which each user of a hub has an account: every user sees their own."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.identity.protected_site import ProtectedSite, protect_notes
-from tests.identity.provider_process import ProviderProcess
+from tests.identity.protected_site import ProtectedSite
 from tests.identity.user_hub import run_user_hub
 
 from hubbub import RemoteError
@@ -14,13 +12,6 @@ from hubbub.assembly.governance import add_governor
 from hubbub.settings.governance import GovernanceSettings
 
 MODERN, LEGACY, OLDER = "2026-07-28", "2025-11-25", "2025-06-18"
-
-
-@pytest.fixture(scope="module")
-def site(oidc_provider: ProviderProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProtectedSite]:
-    """The notes, for people of a provider that all tests here share."""
-    with protect_notes(tmp_path_factory.mktemp("notes"), oidc_provider) as found:
-        yield found
 
 
 @pytest.mark.requirement("I2")

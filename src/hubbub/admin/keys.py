@@ -68,16 +68,12 @@ class RevokedKey(msgspec.Struct, kw_only=True):
     name: str
 
 
-async def _do_nothing(user: str) -> None:
-    """Do nothing after a key was removed."""
-
-
 def register(
     tools: AdminTools,
     path: Path,
-    after_change: Callable[[], None] = lambda: None,
-    after_revoke: Callable[[str], Awaitable[None]] = _do_nothing,
-    find_tenants: Callable[[], Collection[str]] = tuple,
+    after_change: Callable[[], None],
+    after_revoke: Callable[[str], Awaitable[None]],
+    find_tenants: Callable[[], Collection[str]],
 ) -> None:
     """Register the tools of this area, for a key file.
 

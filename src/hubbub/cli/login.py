@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +13,6 @@ from msgspec.structs import replace
 from hubbub.cli.client_runner import run
 from hubbub.cli.options import config_option, json_option, private_network_option, read_variable
 from hubbub.cli.output import write_json, write_lines
-from hubbub.cli.replaced_login import replace_login
 from hubbub.cli.stored_logins import (
     auth_settings,
     describe_login,
@@ -24,6 +24,7 @@ from hubbub.cli.stored_logins import (
 )
 from hubbub.cli.terminal import ask, is_interactive, note
 from hubbub.errors import SettingsError
+from hubbub.oauth.errors import OAuthError, TokenRequestRefused
 from hubbub.protocol.host_origin import http_url
 from hubbub.settings import Secret
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hubbub.client.config import ServerConfig
     from hubbub.oauth.client.browser_login import BrowserLogin
     from hubbub.oauth.client.credential_store import FileCredentialStore
+    from hubbub.oauth.client.credentials import Credentials
     from hubbub.oauth.client.oauth_client import OAuthClient
     from hubbub.oauth.client.settings import OAuth
     from hubbub.oauth.documents import DocumentResponse
@@ -185,7 +187,7 @@ async def _log_in(
     await store.check()  # a wrong HUBBUB_CREDENTIALS should not be found after the person has logged in
     answer = await _send_without_token(server, client)
     await _check_asks_for_login(client, answer)
-    credentials = await replace_login(client, store, handler, answer.www_authenticate)
+    credentials = await _replace_login(client, store, handler, answer.www_authenticate)
     key = client.key(credentials.issuer)
     if has_secret and isinstance(settings.client_secret, Secret):
         # Without it, other commands could not refresh the tokens.
@@ -200,6 +202,42 @@ async def _log_in(
     return 0
 
 
+async def _replace_login(
+    client: OAuthClient, store: FileCredentialStore, handler: BrowserLogin, challenge: str
+) -> Credentials:
+    """Log in with the client that is registered already, and store the credentials; then revoke the previous ones.
+
+    Raises: OAuthError, SettingsError.
+    """
+    from hubbub.oauth.client.authorizer import OAuthAuthorizer
+
+    before = {key: await store.load(key) for key in await store.list(resource=client.resource, principal="")}
+    handler.registered_uris = [uri for each in before.values() if each for uri in each.registration.redirect_uris]
+    credentials = await OAuthAuthorizer(client).log_in(challenge)
+    replaced = before.get(client.key(credentials.issuer))
+    if replaced is None or replaced.revocation_endpoint is None:
+        return credentials
+    has_same_client = replaced.registration.client_id == credentials.registration.client_id
+    if has_same_client and credentials.refresh_token is None:
+        return credentials  # without a refresh, nothing shows whether the new tokens are revoked too
+    with contextlib.suppress(OAuthError):
+        await client.revoke(replaced)
+    if not has_same_client:
+        return credentials
+    # Some authorization servers then revoke all tokens of this client and user, including the new ones.
+    key = client.key(credentials.issuer)
+    try:
+        async with store.lock(key):
+            credentials = await client.refresh(credentials)
+            await store.save(key, credentials)
+    except TokenRequestRefused:
+        note("The authorization server revoked the new login together with the previous one: log in again.")
+        return await OAuthAuthorizer(client).log_in(challenge)
+    except OAuthError:
+        return credentials
+    return credentials
+
+
 async def _send_without_token(server: ServerConfig, client: OAuthClient) -> DocumentResponse:
     """Send a request without a token; its refusal may name the metadata and scopes of the server."""
     from hubbub.oauth.documents import DocumentClient, egress_for_issuer_urls
@@ -212,7 +250,6 @@ async def _send_without_token(server: ServerConfig, client: OAuthClient) -> Docu
 async def _check_asks_for_login(client: OAuthClient, answer: DocumentResponse) -> None:
     """Raises: OAuthError, if a server neither refuses requests without a token nor has an authorization server."""
     from hubbub.oauth.client.challenges import select_challenge
-    from hubbub.oauth.errors import OAuthError
     from hubbub.oauth.metadata import show_url
 
     if answer.status == _UNAUTHORIZED or client.settings.issuer is not None:

@@ -8,9 +8,7 @@ definitions themselves, so that a difference can be shown without the server.
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -22,7 +20,7 @@ import msgspec
 from hubbub.errors import InvalidParams, SettingsError
 from hubbub.governance.definitions import INSTRUCTIONS_NAME, KINDS, Definition, DefinitionKey, definition_digest
 from hubbub.governance.hidden_characters import escape_hidden
-from hubbub.settings.folders import sync_folder
+from hubbub.settings.folders import replace_file, sync_folder
 
 LOCK_VERSION: Final = 1
 LOCK_FILE: Final = "hubbub.lock"
@@ -207,27 +205,16 @@ def _sort_members(value: Any) -> Any:
 
 
 def write_lock(path: Path, lock: DefinitionLock) -> None:
-    """Replace a lock file in one step: a reader, or a process that is killed, leaves the old or the new contents.
+    """Replace a lock file in one step.
 
     Raises: SettingsError.
     """
     data = encode_lock(lock)
     target = path.resolve()  # a symbolic link stays one
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else _FIRST_MODE
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(mode)
-        temporary.replace(target)
+        replace_file(target, data, stat.S_IMODE(target.stat().st_mode) if target.exists() else _FIRST_MODE)
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
     with suppress(OSError):  # it is written; only a loss of power could undo that
         sync_folder(target.parent)
     _remove_leftovers(target)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from secrets import token_hex, token_urlsafe
+from secrets import token_urlsafe
 from typing import Final, Literal, TypeAlias
 
 from hubbub.errors import SettingsError
 from hubbub.security.system_keyring import read_keyring, write_keyring
 from hubbub.server.pack import Preset
-from hubbub.settings.folders import data_folder, make_private_folder
+from hubbub.settings.folders import data_folder, make_private_folder, replace_file
 
 SecretPlace: TypeAlias = Literal["keyring", "file"]
 
@@ -46,17 +45,11 @@ def _secret_file(variable: str) -> Path:
 
 def _create_file(path: Path) -> bool:
     """Write the file in one step, so that an interrupted installation leaves no empty one."""
-    draft = path.with_name(f".{path.name}.{token_hex(4)}.tmp")
     try:
         make_private_folder(path.parent)
         if path.exists() and path.read_bytes().strip():
             return False
-        try:
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-                file.write(f"{token_urlsafe(32)}\n")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        replace_file(path, f"{token_urlsafe(32)}\n".encode())
     except OSError as error:
         raise SettingsError(f"the secret {path} cannot be read or written: {error.strerror}") from None
     return True

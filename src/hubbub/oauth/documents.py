@@ -19,7 +19,7 @@ from hubbub.net.client import UNREACHABLE, HttpClient
 from hubbub.net.egress import ANY_ADDRESS, EgressPolicy, egress_policy, normalize_host
 from hubbub.net.egress_rules import NO_RULES, EgressRules
 from hubbub.oauth import limits
-from hubbub.oauth.errors import OAuthError, ServerUnavailable
+from hubbub.oauth.errors import OAuthError, ServerUnavailable, mask_values
 from hubbub.oauth.metadata import show_url
 from hubbub.protocol.host_origin import DEFAULT_PORTS
 
@@ -31,6 +31,11 @@ class ErrorResponse(msgspec.Struct, frozen=True):
 
     error: str = ""
     error_description: str = ""
+
+    def masked(self, form: Mapping[str, str], headers: Mapping[str, str], secret: str) -> ErrorResponse:
+        """Return it without the values that the request had, which the server may have repeated."""
+        sent = [*form.values(), *(value.removeprefix("Basic ") for value in headers.values()), secret]
+        return ErrorResponse(mask_values(self.error, sent), mask_values(self.error_description, sent))
 
 
 class DocumentResponse(msgspec.Struct, frozen=True):

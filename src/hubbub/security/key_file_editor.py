@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ import msgspec
 
 from hubbub.errors import SettingsError
 from hubbub.security.key_records import KeyRecord, generate_key, newest_versions, parse_records, read_key_text
+from hubbub.settings.folders import replace_file
 from hubbub.suggestions import format_suggestion
 
 _HEADER: Final = re.compile(r"[ \t]*\[\[[ \t]*key[ \t]*\]\][ \t]*(#.*)?\r?\n?\Z")
@@ -209,20 +209,8 @@ def _replace(path: Path, text: str, expected: list[KeyRecord]) -> None:
         raise SettingsError(f"{path}: the keys are written in a form that cannot be edited here; edit the file by hand")
     # A link stays a link: the file that it names is replaced.
     target = path.resolve()
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(encoded)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.chmod(mode)
-            draft.replace(target)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
+        replace_file(target, encoded, target.stat().st_mode & 0o777 if target.exists() else 0o600)
     except OSError as error:
         raise SettingsError(f"{path}: cannot be written: {error.strerror or error}") from None
 

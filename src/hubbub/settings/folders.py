@@ -57,6 +57,24 @@ def make_private_folder(path: Path) -> None:
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file in one step: a reader, or a process that is killed, leaves the old or the new contents.
+
+    Raises: OSError.
+    """
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.chmod(mode)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def sync_folder(folder: Path) -> None:
     """Make new and replaced names in a folder durable; does nothing on Windows, which cannot open folders.
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import secrets
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -29,7 +28,7 @@ from hubbub import bounds
 from hubbub.errors import SettingsError
 from hubbub.settings.file import SettingsFile, read_settings_file
 from hubbub.settings.file_keys import split_harmless
-from hubbub.settings.folders import data_folder, make_private_folder
+from hubbub.settings.folders import data_folder, make_private_folder, replace_file
 from hubbub.settings.sources import Key
 
 _RECORDS_FOLDER: Final = "trusted"
@@ -252,16 +251,9 @@ def _is_private(status: os.stat_result) -> bool:
 
 def _write_record(record: _Record) -> None:
     path = _record_path(record.folder)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         make_private_folder(path.parent)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.encode(record))
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        replace_file(path, msgspec.json.encode(record))
     except OSError as error:
         raise SettingsError(f"{path} cannot be written: {error.strerror or error}") from error
     if _read_record(path) is None:

@@ -8,7 +8,6 @@ folder, which only the user can read.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 import msgspec
 
 from hubbub.errors import SettingsError
-from hubbub.settings.folders import data_folder, make_private_folder
+from hubbub.settings.folders import data_folder, make_private_folder, replace_file
 
 _FILE: Final = "variables.json"
 _OTHERS: Final = 0o077
@@ -52,15 +51,8 @@ def write_variables(values: Mapping[str, str]) -> None:
     Raises: SettingsError. The file is then unchanged.
     """
     path = variables_path()
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         make_private_folder(path.parent)
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(dict(values)), indent=2) + b"\n")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        replace_file(path, msgspec.json.format(msgspec.json.encode(dict(values)), indent=2) + b"\n")
     except OSError as error:
         raise SettingsError(f"the variables cannot be stored in {path}: {error.strerror}") from None

@@ -24,7 +24,7 @@ from hubbub.oauth.client.credentials import ClientRegistration, Credentials, fin
 from hubbub.oauth.client.discovery import DiscoveryResult
 from hubbub.oauth.client.dpop import DpopKey
 from hubbub.oauth.client.machine_grants import Reveal
-from hubbub.oauth.client.oauth_client import OAuthClient, reveal_secret
+from hubbub.oauth.client.oauth_client import OAuthClient
 from hubbub.oauth.client.redirects import FunctionRedirectHandler, RedirectHandler
 from hubbub.oauth.client.settings import DEFAULT_REDIRECT_URI, OAuth
 from hubbub.oauth.errors import AuthorizationFailed, LoginRequired, OAuthError, TokenRequestRefused
@@ -347,10 +347,10 @@ def share_authorizer(
     server_url: str,
     settings: OAuth,
     *,
-    rules: EgressRules | None = None,
-    allow_private_network: bool | None = None,
-    reveal: Reveal = reveal_secret,
-    tenant: str | None = None,
+    rules: EgressRules | None,
+    allow_private_network: bool | None,
+    reveal: Reveal,
+    tenant: str | None,
 ) -> OAuthAuthorizer:
     """Return the authorizer of these settings for a server.
 

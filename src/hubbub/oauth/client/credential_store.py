@@ -26,7 +26,7 @@ from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import CredentialKey, Credentials, select_keys
 from hubbub.oauth.errors import OAuthError
 from hubbub.security.sealer import KEY_BYTES, Sealer, load_or_create_key, read_key
-from hubbub.settings.folders import data_folder, make_private_folder, sync_folder
+from hubbub.settings.folders import data_folder, make_private_folder, replace_file, sync_folder
 from hubbub.suggestions import format_suggestion
 
 StoreKind: TypeAlias = Literal["keyring", "file"]
@@ -238,18 +238,9 @@ class FileCredentialStore:
         sealed = Sealer([self._file_key(kind, create=True)]).seal(_PURPOSE, records).encode("ascii")
         if len(sealed) > limits.CREDENTIAL_FILE_BYTES:
             raise SettingsError("the stored logins are too large; remove some with `hubbub logout`")
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(sealed)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            # A rotated refresh token that is lost cannot be used again.
-            sync_folder(path.parent)
-        finally:
-            draft.unlink(missing_ok=True)
+        replace_file(path, sealed)
+        # A rotated refresh token that is lost cannot be used again.
+        sync_folder(path.parent)
 
     def _file_key(self, kind: StoreKind, *, create: bool) -> bytes:
         if kind == "file":

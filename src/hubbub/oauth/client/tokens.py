@@ -12,7 +12,7 @@ from hubbub.oauth import limits
 from hubbub.oauth.client.credentials import ClientRegistration
 from hubbub.oauth.client.dpop import DpopKey
 from hubbub.oauth.documents import DocumentClient, DocumentResponse, ErrorResponse, basic_authorization
-from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused, mask_values
+from hubbub.oauth.errors import AuthorizationFailed, OAuthError, TokenRequestRefused
 from hubbub.oauth.metadata import parse_document, show_url
 from hubbub.security.jose import JwtSigningKey, new_token_id
 
@@ -103,13 +103,7 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
             self.dpop.nonce = response.dpop_nonce
         if response.is_success:
             return response, ErrorResponse()
-        error = response.error
-        sent = [
-            *all_fields.values(),
-            *(value.removeprefix("Basic ") for value in headers.values()),
-            self.registration.client_secret or "",
-        ]
-        return response, ErrorResponse(mask_values(error.error, sent), mask_values(error.error_description, sent))
+        return response, response.error.masked(all_fields, headers, self.registration.client_secret or "")
 
     def _authenticate(self, fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return headers and form with the authentication of the client."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from hubbub.net.egress import ANY_ADDRESS, PUBLIC, normalize_host
-from hubbub.net.egress_rules import NO_RULES, EgressRules
+from hubbub.net.egress_rules import EgressRules
 from hubbub.oauth.documents import DocumentClient, is_allowed_with_port
 from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits
@@ -46,9 +45,7 @@ class _Document(NamedTuple):
 class ClientDocuments:
     """Finds clients by the URLs of their documents."""
 
-    def __init__(
-        self, rules: Callable[[], EgressRules] = lambda: NO_RULES, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, rules: Callable[[], EgressRules], clock: Callable[[], float]) -> None:
         """`rules` are read for each fetch, because they may change while the server runs."""
         self._rules = rules
         self._clock = clock

@@ -71,9 +71,6 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     # -- authlib's ClientMixin ------------------------------------------------------
 
-    def get_client_id(self) -> str:
-        return self.client_id
-
     def get_default_redirect_uri(self) -> str | None:
         return None  # OAuth 2.1 clients always send it
 

@@ -116,7 +116,7 @@ class FrontDoor:
             clock=clock,
         )
         """Verifies the access tokens of this server."""
-        self._clients = ClientDirectory(clients, self._database, ClientDocuments(rules, clock=clock), clock)
+        self._clients = ClientDirectory(clients, self._database, ClientDocuments(rules, clock), clock)
         self._proofs = DpopProofs(clock=clock)
         self._registrations = AttemptLimiter(
             Rate(limits.REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"),

@@ -200,12 +200,6 @@ class _CodeGrant(AuthorizationCodeGrant):  # type: ignore[misc]
         self.server.ended_grant_ids += ended
         return found
 
-    def delete_authorization_code(self, authorization_code: AuthorizationCode) -> None:
-        pass  # it was deleted when it was read
-
-    def authenticate_user(self, authorization_code: AuthorizationCode) -> AuthorizationCode:
-        return authorization_code
-
     def create_token_response(self) -> Any:
         code: AuthorizationCode = self.request.authorization_code
         context = self.server.context
@@ -230,12 +224,6 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         context = self.server.context
         self._token = RefreshToken.parse(refresh_token)
         return None if self._token is None else store.find_grant(context.connection, self._token, context.now)
-
-    def authenticate_user(self, refresh_token: Grant) -> Grant:
-        return refresh_token
-
-    def revoke_old_credential(self, refresh_token: Grant) -> None:
-        pass  # it was replaced
 
     def create_token_response(self) -> Any:
         grant: Grant = self.request.refresh_token

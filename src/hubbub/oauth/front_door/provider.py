@@ -20,14 +20,13 @@ import msgspec
 from hubbub import bounds
 from hubbub.net.egress import ANY_ADDRESS
 from hubbub.net.egress_rules import NO_RULES, EgressRules
-from hubbub.oauth.documents import DocumentClient, DocumentResponse, egress_for_named_url
+from hubbub.oauth.documents import DocumentClient, DocumentResponse, ErrorResponse, egress_for_named_url
 from hubbub.oauth.errors import (
     AuthorizationFailed,
     MetadataError,
     OAuthError,
     ServerUnavailable,
     TokenRequestRefused,
-    mask_values,
 )
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.config import ProviderConfig
@@ -82,12 +81,10 @@ class ProviderLogin(msgspec.Struct, frozen=True):
     """With which the person can be checked again; empty if the provider issued none."""
 
 
-class _TokenResponse(msgspec.Struct, frozen=True):
+class _TokenResponse(ErrorResponse, frozen=True):
     id_token: str = ""
     access_token: str = ""
     refresh_token: str = ""
-    error: str = ""
-    error_description: str = ""
 
 
 class Provider:
@@ -298,13 +295,8 @@ class Provider:
         response = await self._client(url).post_form(url, form, headers=headers)
         tokens = self._parse(response)
         if not response.is_success or tokens.error:
-            sent = [
-                *form.values(),
-                *(value.removeprefix("Basic ") for value in headers.values()),
-                "" if secret is None else secret.reveal(),
-            ]
-            code, description = mask_values(tokens.error, sent), mask_values(tokens.error_description, sent)
-            raise TokenRequestRefused(self._config.issuer, code, description)
+            refusal = tokens.masked(form, headers, "" if secret is None else secret.reveal())
+            raise TokenRequestRefused(self._config.issuer, refusal.error, refusal.error_description)
         return tokens
 
     def _parse(self, response: DocumentResponse) -> _TokenResponse:

@@ -50,9 +50,6 @@ class AuthorizationCode(msgspec.Struct, frozen=True, kw_only=True):
     def get_redirect_uri(self) -> str:
         return self.redirect_uri
 
-    def get_scope(self) -> str:
-        return " ".join(self.authorization.scopes)
-
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
     """A grant that is in force, with one valid refresh token; in the form that authlib's grants expect."""

@@ -231,21 +231,6 @@ def _make_access_tokens(
     front_door: FrontDoor | None,
 ) -> AccessTokens:
     from hubbub.oauth.resource_server.authenticator import AccessTokens
-
-    jwt_verifiers, opaque_verifiers = _make_verifiers(oauth, settings, server, resource, identity)
-    if front_door is not None:
-        jwt_verifiers[front_door.tokens.issuer] = front_door.tokens
-    return AccessTokens(oauth, resource, jwt_verifiers, opaque_verifiers)
-
-
-def _make_verifiers(
-    oauth: OAuthSettings,
-    settings: ServeSettings,
-    server: Server,
-    resource: ProtectedResource,
-    identity: TenantIdentity | None,
-) -> tuple[dict[str, TokenVerifier], list[OpaqueTokenVerifier]]:
-    """Make the verifiers of JWTs, by issuer, and those of opaque tokens."""
     from hubbub.security.jwt import JwtVerifier, make_key_source
 
     jwt_verifiers: dict[str, TokenVerifier] = {}
@@ -271,7 +256,9 @@ def _make_verifiers(
             opaque_verifiers,
             has_jwt_keys=settings.jwt_keys is not None,
         )
-    return jwt_verifiers, opaque_verifiers
+    if front_door is not None:
+        jwt_verifiers[front_door.tokens.issuer] = front_door.tokens
+    return AccessTokens(oauth, resource, jwt_verifiers, opaque_verifiers)
 
 
 def _add_verifiers(

@@ -43,7 +43,7 @@ def make_front_door(
     sealer: Sealer,
     identity: TenantIdentity | None,
     api_keys: ApiKeys | None,
-    match_audience: MatchAudience = lambda audience: None,
+    match_audience: MatchAudience,
 ) -> FrontDoor:
     """Make the front door of a server, and add its routes.
 
