@@ -39,6 +39,7 @@ from hubbub.oauth.front_door.web import (
     BadParameters,
     BrowserCookie,
     PageError,
+    check_origin,
     first,
     hash_browser_cookie,
     read_form,
@@ -244,6 +245,7 @@ close the page.</p>
     def _serving(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> Callable[[HttpExchange], Awaitable[None]]:
         async def serve(exchange: HttpExchange) -> None:
             try:
+                check_origin(exchange, self._upstream_logins.base_url)
                 await handler(exchange)
             except BadParameters as error:
                 await self._refuse(exchange, f"{error}.", 400)

@@ -32,6 +32,7 @@ from hubbub.oauth.front_door.web import (
     PageError,
     Parameters,
     add_parameters,
+    check_origin,
     first,
     hash_browser_cookie,
     read_form,
@@ -476,6 +477,7 @@ class AuthorizationFlow:
 
     async def _serve(self, exchange: HttpExchange, handler: Callable[[HttpExchange], Awaitable[None]]) -> None:
         try:
+            check_origin(exchange, self._config.issuer)
             await handler(exchange)
         except ConnectionClosed:
             raise
