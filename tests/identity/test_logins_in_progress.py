@@ -135,3 +135,16 @@ async def test_a_logout_of_others_does_not_end_a_login_in_progress(tmp_path: Pat
         begun = await site.begin("notes")
         await SessionControl(site.gateway).log_out(logout)
         assert (await site.visit(await server.log_in(begun.headers["Location"]))).status == 200
+
+
+async def test_a_page_of_another_origin_cannot_start_a_login(tmp_path: Path) -> None:
+    """Pages of this machine may call the hub. One could have another person log in for the user of its own key."""
+    other = {"Origin": "http://127.0.0.1:1"}
+    async with protected_server() as server, open_site(tmp_path, {"notes": server}) as site:
+        link = await site.link("notes")
+        page = await asyncio.to_thread(site.browser.send, link, None, other)
+        assert (page.status, page.forms) == (403, [])
+        page = await site.visit(link)
+        form = {**page.forms[0].fields, "key": site.key["X-API-Key"]}
+        sent = await asyncio.to_thread(site.browser.send, link, form, other)
+        assert (sent.status, "Location" in sent.headers) == (403, False)

@@ -117,8 +117,22 @@ async def test_a_form_from_another_site_is_refused(tmp_path: Path) -> None:
     async with open_door(tmp_path) as door:
         app = await door.app()
         page = await app.consent()
-        sent = await app.send(f"{door.url}/oauth/consent", _form_of(page), {"Origin": "https://evil.example"})
-        assert sent.status == 403
+        # The second one may call the server, and gets the cookies of this host.
+        for origin in ("https://evil.example", "http://127.0.0.1:1"):
+            sent = await app.send(f"{door.url}/oauth/consent", _form_of(page), {"Origin": origin})
+            assert (sent.status, "Location" in sent.headers) == (403, False)
+
+
+@pytest.mark.parametrize("path", ["/oauth/authorize", "/oauth/login", "/oauth/consent"])
+async def test_a_page_of_another_origin_cannot_read_the_forms(tmp_path: Path, path: str) -> None:
+    async with open_door(tmp_path) as door:
+        app = await door.app()
+        login = await app.open()
+        consent = await app.log_in(login)
+        url = {"/oauth/authorize": app.url(), "/oauth/login": login.url, "/oauth/consent": consent.url}[path]
+        refused = await app.send(url, headers={"Origin": "http://127.0.0.1:1"})
+        assert (refused.status, refused.forms, "Location" in refused.headers) == (403, [], False)
+        assert (await app.send(url, headers={"Origin": door.url})).status in (200, 303)
 
 
 async def test_a_state_is_not_accepted_changed_for_another_step_or_late(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ async def test_another_process_refuses_an_answered_consent(tmp_path: Path, datab
         options: dict[str, Any] = {"keys": first.keys, "ring": first.ring, "issuer": first.url}
         async with open_door(tmp_path, database=database, **options) as second:
             form = {**consent.forms[0].fields, "decision": "deny"}
-            sent = await app.send(f"{second.url}/oauth/consent", form, {"Origin": second.url})
+            sent = await app.send(f"{second.url}/oauth/consent", form, {"Origin": first.url})
             assert sent.status == 303
         assert is_refused(await app.submit(consent, {}, button=ALLOW))
 

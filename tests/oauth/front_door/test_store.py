@@ -1,18 +1,21 @@
 """The tables, and what happens if the store cannot be used."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.oauth.front_door.door_site import open_door
+from tests.oauth.front_door.door_site import Clock, open_door
 from tests.oauth.front_door.test_provider_logins import begin_login, log_in, serve_provider
 
 from hubbub import SettingsError, StoreFailed
 from hubbub.oauth.front_door import owner
+from hubbub.oauth.front_door.signing_keys import SigningKeys
 from hubbub.oauth.front_door.tables import SCHEMA, metadata
 from hubbub.pack.store import Database, open_database, read_url, text
+from hubbub.security.sealer import KEY_BYTES, Sealer
 from hubbub.server.http.front_door import database_file
 from hubbub.store.migrate import differences
 
@@ -113,3 +116,19 @@ async def test_expired_rows_are_deleted(tmp_path: Path, database: str) -> None:
             after = await count_rows(database)
         assert min(before.values()) > 0, before
         assert set(after.values()) == {0}, after
+
+
+async def test_many_tokens_with_unknown_keys_read_the_store_once(database: str) -> None:
+    async with opened(database) as store:
+        clock, uses = Clock(), 0
+
+        def use_store() -> Database:
+            nonlocal uses
+            uses += 1
+            return store
+
+        keys = SigningKeys(use_store, Sealer([bytes(KEY_BYTES)]), clock)
+        await keys.load()
+        clock.added_s += 5
+        found = await asyncio.gather(*(keys.find(f"unknown {number}", "ES256") for number in range(20)))
+        assert (set(found), uses) == ({None}, 2)

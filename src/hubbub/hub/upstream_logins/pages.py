@@ -39,6 +39,7 @@ from hubbub.oauth.front_door.web import (
     BadParameters,
     BrowserCookie,
     PageError,
+    check_origin,
     first,
     hash_browser_cookie,
     read_form,
@@ -242,6 +243,7 @@ close the page.</p>
     def _serving(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> Callable[[HttpExchange], Awaitable[None]]:
         async def serve(exchange: HttpExchange) -> None:
             try:
+                check_origin(exchange, self._upstream_logins.base_url)
                 await handler(exchange)
             except (BadParameters, LinkRefused) as error:
                 await self._refuse(exchange, f"{error.message}.", 400)

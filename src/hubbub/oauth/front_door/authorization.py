@@ -32,6 +32,7 @@ from hubbub.oauth.front_door.web import (
     PageError,
     Parameters,
     add_parameters,
+    check_origin,
     first,
     hash_browser_cookie,
     read_form,
@@ -61,10 +62,11 @@ logger = logging.getLogger("hubbub.oauth")
 
 
 def _serving(handler: Handler) -> Handler:
-    """Show errors of a handler to the person."""
+    """Refuse requests of other sites, and show errors of a handler to the person."""
 
     async def serve(flow: AuthorizationFlow, exchange: HttpExchange) -> None:
         try:
+            check_origin(exchange, flow.config.issuer)
             await handler(flow, exchange)
         except ConnectionClosed:
             raise
@@ -94,7 +96,7 @@ class AuthorizationFlow:
         has_tenants: bool,
         clock: Callable[[], float],
     ) -> None:
-        self._config = config
+        self.config = config
         self._clients = clients
         self._database = database
         self._sealer = sealer
@@ -165,7 +167,7 @@ class AuthorizationFlow:
     def _read_request(self, parameters: Parameters, redirect_uri: str) -> ClientRequest:
         from hubbub.oauth.front_door.grants import RequestRefused
 
-        resource = self._config.find_resource(parameters.get("resource", []))
+        resource = self.config.find_resource(parameters.get("resource", []))
         if resource is None:
             raise RequestRefused("invalid_target", "resource must be the URL of one endpoint of this server.")
         if len(first(parameters, "state")) > limits.PARAMETER_CHARACTERS:
@@ -215,7 +217,7 @@ class AuthorizationFlow:
         login = LoginState(request, hash_browser_cookie(cookie), nonce, verifier, return_to)
         state = self._sealer.seal(_LOGIN, msgspec.to_builtins(login), lifetime_s=limits.LOGIN_S)
         if self._provider is None:
-            await redirect(exchange, add_parameters(self._config.url(LOGIN_PATH), {"state": state}), headers)
+            await redirect(exchange, add_parameters(self.config.url(LOGIN_PATH), {"state": state}), headers)
             return
         try:
             url = await self._provider.login_url(state=state, nonce=login.nonce, verifier=login.verifier)
@@ -257,7 +259,7 @@ class AuthorizationFlow:
             return
         person = msgspec.to_builtins(PersonState(login.browser, user))
         sealed = self._sealer.seal(_PERSON, person, lifetime_s=limits.LOGIN_S)
-        await redirect(exchange, add_parameters(self._config.url(login.return_to), {"person": sealed}))
+        await redirect(exchange, add_parameters(self.config.url(login.return_to), {"person": sealed}))
 
     async def _refuse_login(self, exchange: HttpExchange, request: ClientRequest | None, error: str) -> None:
         if error == "access_denied" and request is not None:
@@ -309,9 +311,9 @@ class AuthorizationFlow:
         if request is not None:
             client_name = (await self._find_client(request.client_id, exchange)).name
         page = pages.login_page(
-            server_name=self._config.server_name,
+            server_name=self.config.server_name,
             client_name=client_name,
-            action=self._config.url(LOGIN_PATH),
+            action=self.config.url(LOGIN_PATH),
             state=state,
             problem=problem,
             style_url=self._style_url,
@@ -337,11 +339,11 @@ class AuthorizationFlow:
                 await self._issue_code(exchange, state, client, answers_page=False)
                 return
         sealed = self._sealer.seal(_CONSENT, msgspec.to_builtins(state), lifetime_s=limits.LOGIN_S)
-        await redirect(exchange, add_parameters(self._config.url(CONSENT_PATH), {"state": sealed}))
+        await redirect(exchange, add_parameters(self.config.url(CONSENT_PATH), {"state": sealed}))
 
     def _choose_scopes(self, request: ClientRequest, user: User) -> tuple[str, ...]:
         """The scopes that the client gets: what it asked for and the person may grant; by default all but hub:admin."""
-        permitted = self._config.permitted_scopes(user)
+        permitted = self.config.permitted_scopes(user)
         requested = request.scopes or sorted(permitted - {ADMIN_SCOPE})
         scopes = tuple(scope for scope in requested if scope in permitted)
         if self._has_tenants and not user.tenant and ADMIN_SCOPE not in scopes:
@@ -366,7 +368,7 @@ class AuthorizationFlow:
         if await self._database().read(lambda c: store.is_revoked(c, state.user, client.client_id)):
             raise PageError(messages.REVOKED)
         view = pages.ConsentView(
-            server_name=self._config.server_name,
+            server_name=self.config.server_name,
             client_name=client.name,
             verified_host=client.verified_host,
             is_configured=client.is_configured,
@@ -376,7 +378,7 @@ class AuthorizationFlow:
             redirect_target=redirect_target(request.redirect_uri),
             is_local=is_local_redirect(request.redirect_uri),
             resource=request.resource,
-            action=self._config.url(CONSENT_PATH),
+            action=self.config.url(CONSENT_PATH),
             state=sealed,
         )
         page = pages.consent_page(view, self._style_url)
@@ -441,10 +443,10 @@ class AuthorizationFlow:
             },
         )
         answer = {"code": text, **({} if request.state is None else {"state": request.state})}
-        await redirect(exchange, add_parameters(request.redirect_uri, {**answer, "iss": self._config.issuer}))
+        await redirect(exchange, add_parameters(request.redirect_uri, {**answer, "iss": self.config.issuer}))
 
     def _authorization(self, state: ConsentState, client: Client) -> Authorization:
-        provider, max_age_s = self._config.provider, limits.GRANT_MAX_S
+        provider, max_age_s = self.config.provider, limits.GRANT_MAX_S
         if provider is not None and not state.user.provider_login:
             max_age_s = min(max_age_s, provider.max_login_s)
         return Authorization(
@@ -476,12 +478,12 @@ class AuthorizationFlow:
     def _error_url(self, redirect_uri: str, state: str | None, error: str, description: str) -> str:
         """Return where the browser takes an error to the client; the redirect URI was checked."""
         answer = {"error": error, "error_description": description, **({"state": state} if state else {})}
-        return add_parameters(redirect_uri, {**answer, "iss": self._config.issuer})
+        return add_parameters(redirect_uri, {**answer, "iss": self.config.issuer})
 
     async def respond_with_error(self, exchange: HttpExchange, error: PageError) -> None:
         """Show the page about an error."""
         page = pages.error_page(
-            server_name=self._config.server_name,
+            server_name=self.config.server_name,
             title=error.title,
             message=error.message,
             style_url=self._style_url,

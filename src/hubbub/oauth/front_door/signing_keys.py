@@ -6,6 +6,7 @@ token with an unknown key reads the store again.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +41,7 @@ class SigningKeys:
         self._keys: dict[str, tuple[float, JwtSigningKey]] = {}
         self._verifying: list[VerifyingKey] = []
         self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
         self._foreign: set[str] = set()
         """Keys that another sealing key sealed, which were logged."""
         self.generation = 0
@@ -66,8 +68,10 @@ class SigningKeys:
     async def find(self, kid: str | None, algorithm: str) -> VerifyingKey | None:
         """Return the key that a token names; other processes may have made it since the last read."""
         found = select_key(self._verifying, kid, algorithm)
-        if found is None and self._clock() - self._read_at >= _READ_INTERVAL_S:
-            await self.load()
+        if found is None:
+            async with self._reading:  # anyone can send many such tokens at once
+                if self._clock() - self._read_at >= _READ_INTERVAL_S:
+                    await self.load()
             found = select_key(self._verifying, kid, algorithm)
         return found
 

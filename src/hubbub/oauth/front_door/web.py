@@ -15,6 +15,7 @@ from hubbub.errors import HubbubError
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.pages import STYLE
 from hubbub.ports import HttpExchange
+from hubbub.protocol.host_origin import parse_origin
 from hubbub.protocol.http_headers import HeaderList
 
 COOKIE_NAME: Final = "hubbub-login"
@@ -92,6 +93,18 @@ async def read_form(exchange: HttpExchange) -> dict[str, list[str]]:
     if len(body) > limits.FORM_BYTES:
         raise BadParameters("The request is too long")
     return parse_parameters(body.decode("utf-8", "replace"))
+
+
+def check_origin(exchange: HttpExchange, own_url: str) -> None:
+    """Refuse requests of pages of other sites, also of those that may call the server.
+
+    They could read the forms of this browser and submit them. Links and redirects have no `Origin`.
+
+    Raises: PageError.
+    """
+    origin, own = exchange.headers.get(b"origin"), urlsplit(own_url)
+    if origin is not None and parse_origin(origin) != parse_origin(f"{own.scheme}://{own.netloc}"):
+        raise PageError("This request was sent by a page of another site. Start the login again.", status=403)
 
 
 def first(parameters: Parameters, name: str) -> str:
