@@ -126,6 +126,9 @@ DIFFERENCES = [
     Difference("target without a slash", REFUSED, REFUSED, SERVED, "no form of a target (RFC 9112, section 3.2)"),
     Difference("target that is a query", REFUSED, REFUSED, SERVED, "no form of a target (RFC 9112, section 3.2)"),
     Difference("no Host", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2"),
+    Difference(
+        "no Host in HTTP/1.0", REFUSED, LAST, LAST, "allowed, but the site that it is for cannot be checked; gets 403"
+    ),
     Difference("two Hosts", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2"),
     Difference(
         "folded header",

@@ -136,6 +136,7 @@ MUTATIONS = [
     _target("quotes and brackets in the target", b'/a"<>[]{}|\\^`'),
     # -- headers
     _line("no Host", "", host=()),
+    _line("no Host in HTTP/1.0", "", version=b"HTTP/1.0", host=()),
     _line("two Hosts", "`Host` twice", host=(b"Host: 127.0.0.1", b"Host: 127.0.0.1")),
     _line("empty Host", "`Host:`", host=(b"Host:",)),
     _line("Host with a space", "`Host: a b`", host=(b"Host: a b",)),

@@ -127,6 +127,7 @@ def list_changes(draft: Draft, mutation: Mutation | None) -> list[str]:
     names = [] if mutation is None else [mutation.name]
     if draft.version != b"HTTP/1.1":
         names += ["chunked in HTTP/1.0"] * (draft.framing == "chunked")
+        names += ["no Host in HTTP/1.0"] * (not draft.host)
     return names
 
 
