@@ -197,6 +197,35 @@ async def test_a_failed_start_is_not_cached(tmp_path: Path) -> None:
         assert await find_session(setup, await setup.hub.other("tenant"), "1") in setup.legacy.initialized
 
 
+async def test_failures_of_one_tenant_mark_a_server_as_down_for_no_other(tmp_path: Path) -> None:
+    async with run_setup(tmp_path) as setup:
+        hub, beta = setup.hub, await setup.hub.other("tenant")
+        await hub.send(hub.ada, "tools/list")  # the hub's own sessions, which read the lists, are open now
+        await fail_until_paused(setup, hub.ada)
+        assert await read_phase(hub, beta, "legacy1") == "ready"
+        listed = (await hub.send(beta, "tools/list")).body.decode()
+        assert "legacy1__probe" in listed
+        assert "stale" not in listed
+        await fail_until_paused(setup, beta)
+        assert await read_phase(hub, beta, "legacy1") == "down"
+
+
+async def fail_until_paused(setup: Setup, key: Key) -> None:
+    """Let the server refuse the sessions of a caller until the hub sends it no more calls of this caller."""
+    before = -1
+    setup.legacy.refused_starts = 1000
+    while setup.legacy.refused_starts != before:
+        before = setup.legacy.refused_starts
+        await setup.hub.send(key, "tools/call", name="legacy1__probe", arguments={})
+    setup.legacy.refused_starts = 0
+
+
+async def read_phase(hub: TenantHub, key: Key, server: str) -> str:
+    answer = await hub.send(key, "tools/call", name="hub.status", arguments={})
+    servers = answer.json["result"]["structuredContent"]["servers"]
+    return next(str(found["phase"]) for found in servers if found["id"] == server)
+
+
 # -- limits of tenants ----------------------------------------------------------------
 
 

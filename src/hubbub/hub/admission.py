@@ -171,6 +171,8 @@ class Breakers:
         self._by_principal: dict[str, Breaker] = {}
         self._names: dict[str, dict[str, None]] = {}
         """Names of principals with a breaker by tenant, or by themselves without one; the oldest first."""
+        self.count_tenants: Callable[[], int] = lambda: 0
+        """Returns how many tenants may call the upstream."""
 
     def get(self, caller: Caller) -> Breaker:
         """The breaker of a caller."""
@@ -196,10 +198,15 @@ class Breakers:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the upstream is known to answer callers."""
-        return self.shared.is_closed and (
-            not self._by_principal or any(breaker.is_closed for breaker in self._by_principal.values())
-        )
+        """Whether the upstream is known to answer callers.
+
+        Calls of one tenant may fail because of what only this tenant sends: for others, that proves nothing.
+        """
+        if not self.shared.is_closed:
+            return False
+        if not self._by_principal or any(breaker.is_closed for breaker in self._by_principal.values()):
+            return True
+        return len(self._names) < min(2, self.count_tenants())
 
     @property
     def reason(self) -> str:

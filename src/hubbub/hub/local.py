@@ -268,7 +268,8 @@ class LocalUpstream:
         self.server.end_revoked(is_revoked)
 
     def use_tenants(self, tenants: TenantSessions) -> None:
-        """Do nothing: there are no sessions with a server in this process."""
+        """There are no sessions with a server in this process; the number of tenants decides when it is down."""
+        self._breakers.count_tenants = lambda: len(tenants.names())
 
     def sessions(self) -> list[SessionInfo]:
         """Return none: a server in this process has no sessions."""

@@ -357,6 +357,7 @@ class RemoteUpstream:
     def use_tenants(self, tenants: TenantSessions) -> None:
         """Count the sessions of tenants in this table."""
         self._link.pool.tenants = tenants
+        self._breakers.count_tenants = lambda: len(tenants.names())
 
     def sessions(self) -> list[SessionInfo]:
         """Describe the sessions, except the default session."""
