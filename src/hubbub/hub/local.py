@@ -252,6 +252,10 @@ class LocalUpstream:
     def principal(self) -> None:
         """None: it receives all changes and forwards them."""
 
+    @property
+    def caller(self) -> None:
+        """None, likewise."""
+
     def expect_capable(self, uniform_version: str | None = None) -> bool:
         """Do nothing: it lists the same tools to every client."""
         return False
