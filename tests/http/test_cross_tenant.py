@@ -18,7 +18,7 @@ from tests.http.raw_http import TIMEOUT_S, Response, call, request
 from tests.http.tenant_site import Key, TenantSite, run_with_tenants
 from tests.hub.local_hubs import make_hub, toolbox
 
-from hubbub import Context, Server
+from hubbub import Context, Notification, Server
 
 pytestmark = pytest.mark.requirement("I2", "I6")
 
@@ -281,6 +281,28 @@ async def test_changes_for_one_principal_reach_no_other(tmp_path: Path, part: st
             await ada.post(call("add_tool", {"name": "late"}))
             async with asyncio.timeout(TIMEOUT_S):
                 assert (await mine.message())["method"] == "notifications/resources/updated"
+                assert (await theirs.message())["method"] == "notifications/tools/list_changed"
+
+
+@each_part
+async def test_notifications_for_one_principal_reach_no_plain_stream_of_another(tmp_path: Path, part: str) -> None:
+    server = make_server()
+    plain = {"Accept": "text/event-stream"}
+    async with run_with_tenants(tmp_path, server, allow_plain=True) as site:
+        owner = (await modern(site, site.ada, "tools/call", name="who", arguments={})).json["result"][
+            "structuredContent"
+        ]
+        async with (
+            site.running.site.stream("GET", "/mcp", plain | site.ada) as mine,
+            site.running.site.stream("GET", "/mcp", plain | site.others[part]) as theirs,
+        ):
+            note = Notification(
+                "notifications/elicitation/complete", {"elicitationId": "1"}, principal=owner["principal"]
+            )
+            server.broadcaster.publish(note)
+            server.broadcaster.publish(Notification("notifications/tools/list_changed"))
+            async with asyncio.timeout(TIMEOUT_S):
+                assert (await mine.message())["method"] == "notifications/elicitation/complete"
                 assert (await theirs.message())["method"] == "notifications/tools/list_changed"
 
 

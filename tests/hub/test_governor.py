@@ -9,6 +9,7 @@ import pytest
 from tests.clock import advance_and_settle, wait_until
 from tests.hub.governed_hubs import LEGACY, connect, decisions, each_era, governed_hub, journal, shop, user
 from tests.hub.local_hubs import library, list_names, toolbox
+from tests.hub.test_front import wait_for_notes
 from tests.server.raw_client import ALL_CAPABILITIES, MODERN, connect_raw_client
 
 from hubbub import Principal, Server
@@ -331,3 +332,17 @@ async def test_of_a_flood_of_different_denied_names_the_first_are_recorded_and_t
     (others,) = [record for record in found if record.facts == {"others": 301}]
     assert (others.action, others.kind, others.server, others.call) == ("read", "resource", "library", "")
     assert others.decision == found[0].decision
+
+
+async def test_a_caller_hears_that_a_server_has_removed_the_last_tool_that_it_saw(tmp_path: Path) -> None:
+    box = toolbox("box", "hammer", "secret_saw")
+    hub = governed_hub(library(), box, folder=tmp_path, policy={"rules": [{"effect": "deny", "tools": ["secret_*"]}]})
+    async with connect(hub, user("blue")) as client:
+        assert "hammer" in await list_names(client)
+        box.tools.unregister("hammer")
+        await wait_for_notes(client, "notifications/tools/list_changed")
+        assert await list_names(client) == ["find_book", "lend_book"]
+        box.tool(name="secret_drill")(lambda: "drilled")
+        box.tool(name="saw")(lambda: "sawn")
+        await wait_for_notes(client, "notifications/tools/list_changed", 2)
+        assert "saw" in await list_names(client)

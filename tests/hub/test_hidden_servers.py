@@ -285,6 +285,50 @@ async def test_a_subscription_to_a_hidden_resource_hears_nothing(tmp_path: Path)
                     assert (await stream.message())["method"] == "notifications/tools/list_changed"
 
 
+async def test_changes_of_a_hidden_server_are_notified_to_those_who_see_it_only(tmp_path: Path) -> None:
+    async with run_hub(tmp_path, "rule") as (hub, beta):
+        selected = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["hub://status"]}
+        body, headers = modern_request("subscriptions/listen", {"notifications": selected})
+        hidden, shelf = [local_server(hub, name) for name in (WORD, "shelf")]
+        session = await open_session(hub.site, headers=beta)
+        plain = {"Accept": "text/event-stream"}
+        async with (
+            hub.site.stream("POST", "/mcp", headers | beta, body) as modern,
+            session.listen() as legacy,
+            hub.site.stream("GET", "/mcp", plain | beta) as plainly,
+            hub.site.stream("POST", "/mcp", headers | hub.ada, body) as seeing,
+        ):
+            for stream in (modern, seeing):
+                await stream.message()  # the acknowledgement
+            async with asyncio.timeout(60):
+                hidden.tool(late)
+                assert (await seeing.message())["method"] == "notifications/tools/list_changed"
+                hub.front.hub.notices.publish_status(WORD)
+                assert (await seeing.message())["method"] == "notifications/resources/updated"
+                shelf.prompt(late)
+                for stream in (seeing, modern, legacy, plainly):
+                    assert (await stream.message())["method"] == "notifications/prompts/list_changed"
+                hub.front.hub.notices.publish_status("shelf")
+                assert (await modern.message())["method"] == "notifications/resources/updated"
+
+
+async def test_a_subscription_hears_nothing_of_a_resource_that_a_new_policy_hides(tmp_path: Path) -> None:
+    async with run_hub(tmp_path, "tenant") as (hub, beta):
+        session = await open_session(hub.site, headers=beta)
+        shelf, uris = local_server(hub, "shelf"), ["text://shelf/one", "page://shelf/1"]
+        async with session.listen() as stream, asyncio.timeout(60):
+            for uri in uris:
+                assert "result" in (await session.post(request("resources/subscribe", {"uri": uri}))).json
+            shelf.resource_updated(uris[0])
+            assert (await stream.message())["params"]["uri"] == uris[0]
+            await hub.change(lambda text: text + DENIAL.replace(f'servers = ["{WORD}"]', f'tools = ["{uris[0]}"]'))
+            for uri in uris:
+                shelf.resource_updated(uri)
+            while (message := await stream.message())["method"] != "notifications/resources/updated":
+                continue  # every list may have changed
+            assert message["params"]["uri"] == uris[1]
+
+
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "resources/read"])
 async def test_quotas_count_what_is_hidden_like_what_does_not_exist(tmp_path: Path, method: str) -> None:
     quota = '\n[[quotas]]\nlimit = "3/hour"\nper = ["user"]\ntenants = ["beta"]\n'

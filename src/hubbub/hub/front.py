@@ -24,7 +24,7 @@ from hubbub.hub.list_entries import ListKind
 from hubbub.hub.list_pages import ListPages
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.methods import METHODS, call_by_name
-from hubbub.hub.resource_lookup import find_location
+from hubbub.hub.resource_lookup import find_location, may_watch
 from hubbub.hub.status import upstream_metrics
 from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.hub.visible_items import HeldScopes, Shows, VisibleItems, show_all
@@ -87,11 +87,14 @@ class Front(Server, IdentifiesPeople):
         To look up one item, use the methods below: they decide about this item only.
         """
         held_scopes = self._held_scopes(caller)
-        governor = self.hub.governor
-        if governor is None or caller is None:
+        if self.hub.governor is None or caller is None:
             return self._get_visible(held_scopes, held_scopes, None)
-        group = (held_scopes, governor.group(caller.principal))
-        return self._get_visible(group, held_scopes, caller.principal)
+        return self._get_visible(self.group(caller), held_scopes, caller.principal)
+
+    def group(self, caller: Caller) -> Hashable:
+        """What callers with the same lists have in common."""
+        governor, held_scopes = self.hub.governor, self._held_scopes(caller)
+        return held_scopes if governor is None else (held_scopes, governor.group(caller.principal))
 
     def view_for(self, caller: Caller | None) -> CatalogView:
         """What a caller could see by its scopes alone, without the policy."""
@@ -122,6 +125,8 @@ class Front(Server, IdentifiesPeople):
         while len(cached) >= bounds.HUB_CACHED_SCOPE_SETS:
             cached.popitem(last=False)
         visible = cached[group] = self._select_visible(catalog, held_scopes, principal)
+        if principal is not None:
+            self.hub.notices.remember_listed(self.view_name, group, visible.catalog_view.offering_servers)
         return visible
 
     def permits_resource(self, server: str, uri: str, caller: Caller | None) -> bool:
@@ -372,9 +377,7 @@ class Front(Server, IdentifiesPeople):
 
     def may_watch(self, uri: str, caller: Caller) -> bool:
         """Whether a caller may subscribe to a resource."""
-        if self.locate_resource(uri, caller) is not None:
-            return True
-        return self.hub.governor is None and self.locate_resource(uri) is None
+        return may_watch(self, uri, caller)
 
     @property
     def hides_items(self) -> bool:

@@ -19,7 +19,8 @@ from msgspec import Raw
 from hubbub.client.subscriptions import ChangeEvent
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
-from hubbub.hub.config import STATUS_URI, HubConfig, UpstreamConfig
+from hubbub.hub.change_notices import ChangeNotices
+from hubbub.hub.config import HubConfig, UpstreamConfig
 from hubbub.hub.forwarding.forwarded_call import accepts_client_requests
 from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.front import Front
@@ -30,16 +31,15 @@ from hubbub.hub.names import SEPARATOR, NamingRule, name_prefix
 from hubbub.hub.reload import ReloadState
 from hubbub.hub.result_offload import ResultOffload
 from hubbub.hub.snapshot import Snapshot
-from hubbub.hub.subscriptions import ResourceLocation, Subscriptions
+from hubbub.hub.subscriptions import Subscriptions
 from hubbub.hub.upstream import DrainingPeer, Upstream
 from hubbub.hub.upstream_factory import make_upstream
 from hubbub.ports import Peer, Sealer
-from hubbub.protocol.calls import Caller, Notification, Principal
+from hubbub.protocol.calls import Caller, Principal
 from hubbub.security.sealer import ReplaceableSealer
 from hubbub.server.client_sessions import ClientGrants, ClientSessions
 from hubbub.server.server import Server
 from hubbub.server.shared_run import SharedRun
-from hubbub.server.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 from hubbub.settings.hub import HubSettings
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("hubbub.hub")
 
 MakeUpstream: TypeAlias = Callable[[UpstreamConfig, HubSettings, Sealer], Upstream]
-_CHANGE_METHODS = {"tools": TOOLS_CHANGED, "prompts": PROMPTS_CHANGED, "resources": RESOURCES_CHANGED}
 
 
 class Gateway:
@@ -118,7 +117,7 @@ class Gateway:
         """The fronts of the named views."""
         for upstream in config.upstreams:
             self._add(self._make_upstream(upstream, config.hub))
-        self.subscriptions = Subscriptions(self.upstreams, self._watched_uris)
+        self.subscriptions, self.notices = Subscriptions(self.upstreams, self._watched_uris), ChangeNotices(self)
         for name in ("", *config.views):
             self._add_front(name)
 
@@ -252,32 +251,20 @@ class Gateway:
         if self.upstreams.get(upstream.id) is not upstream:
             return
         if change.kind == "resource":
-            for uri in self.subscriptions.client_uris(ResourceLocation(upstream.id, change.uri)):
-                for front in self.fronts.values():
-                    if front.has_server(upstream.id):
-                        front.resource_updated(uri, scope=change.scope, principal=change.principal)
+            self.notices.publish_update(upstream.id, change)
             return
         self._catalog = None
         if self.pinned is not None:
             _ = self.catalog  # so that a changed definition is reported at once
         if upstream.id not in self._awaited_ids:  # a request that waits for its lists will read them anyway
-            self.publish_change(change.kind, upstream.id)
+            self.notices.publish_list(change.kind, upstream.id)
 
     def _on_scope_end(self, scope: str) -> None:
         for upstream in self.upstreams.values():
             upstream.end_scope(scope)
 
     def _on_state_change(self, upstream: Upstream) -> None:
-        for front in self.fronts.values():
-            front.clear_pages()
-            if front.has_server(upstream.id):
-                front.resource_updated(STATUS_URI)
-
-    def publish_change(self, kind: str, server: str) -> None:
-        """Notify the clients of a server that its list of this kind has changed."""
-        for front in self.fronts.values():
-            if front.has_server(server):
-                front.broadcaster.publish(Notification(_CHANGE_METHODS[kind]))
+        self.notices.publish_status(upstream.id)
 
     def _watched_uris(self) -> set[str]:
         return {uri for front in self.fronts.values() for uri in front.broadcaster.watched_uris()}
@@ -380,9 +367,7 @@ class Gateway:
             await view.close()
         for id in made:
             await self.subscriptions.resubscribe(id)
-        for front in self.fronts.values():
-            for note in _CHANGE_METHODS.values():
-                front.broadcaster.publish(Notification(note))
+        self.notices.publish_all()
         for upstream in gone:
             self._draining[upstream] = asyncio.get_running_loop().create_task(self._close_replaced(upstream))
 

@@ -252,6 +252,10 @@ class LocalUpstream:
     def principal(self) -> None:
         """None: it receives all changes and forwards them."""
 
+    @property
+    def caller(self) -> None:
+        """None, likewise."""
+
     def expect_capable(self, uniform_version: str | None = None) -> bool:
         """Do nothing: it lists the same tools to every client."""
         return False
@@ -268,7 +272,8 @@ class LocalUpstream:
         self.server.end_revoked(is_revoked)
 
     def use_tenants(self, tenants: TenantSessions) -> None:
-        """Do nothing: there are no sessions with a server in this process."""
+        """There are no sessions with a server in this process; the number of tenants decides when it is down."""
+        self._breakers.count_tenants = lambda: len(tenants.names())
 
     def sessions(self) -> list[SessionInfo]:
         """Return none: a server in this process has no sessions."""

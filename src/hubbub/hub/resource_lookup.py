@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from hubbub.hub.config import HUB_ID
 from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.protocol.calls import Caller
 
 if TYPE_CHECKING:
     from hubbub.hub.front import Front
+
+_HUB_SCHEME: Final = "hub://"
 
 
 def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLocation | None:
@@ -37,6 +40,20 @@ def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLoca
     if resolved is not None and shown.has_server(resolved[0]) and not _is_hidden(front, *resolved, caller):
         return ResourceLocation(*resolved)
     return None
+
+
+def is_own(front: Front, uri: str) -> bool:
+    """Whether a URI is that of a resource of the hub itself."""
+    return uri.startswith(_HUB_SCHEME) and front.resources.find(uri) is not None
+
+
+def may_watch(front: Front, uri: str, caller: Caller) -> bool:
+    """Whether a caller may subscribe to a resource."""
+    if is_own(front, uri):
+        return front.permits_resource(HUB_ID, uri, caller)
+    if front.locate_resource(uri, caller) is not None:
+        return True
+    return front.hub.governor is None and front.locate_resource(uri) is None
 
 
 def _is_hidden(front: Front, server: str, uri: str, caller: Caller | None) -> bool:

@@ -246,6 +246,11 @@ class Connection:
         return self._caller.state_scope
 
     @property
+    def caller(self) -> Caller:
+        """The client, as it is in the legacy era."""
+        return self._caller
+
+    @property
     def principal(self) -> str:
         """The name of the client's principal."""
         return self._caller.principal.name

@@ -41,6 +41,10 @@ class Listener(Protocol):
         """The name of the principal that listens; None: it receives everything and forwards it."""
 
     @property
+    def caller(self) -> Caller | None:
+        """The client that listens; None: a server that forwards everything."""
+
+    @property
     def watching(self) -> Collection[str]:
         """The URIs of the resources that it is subscribed to."""
 
@@ -87,12 +91,21 @@ class Broadcaster:
         """Return the URIs of all resources with a subscriber."""
         return {uri for listener in self._listeners for uri in listener.watching}
 
-    def publish(self, note: Notification) -> None:
-        """Pass a notification to every listener that it concerns."""
+    def publish(self, note: Notification, concerns: Callable[[Caller], bool] | None = None) -> None:
+        """Pass a notification to every listener that it concerns.
+
+        `concerns`: whether a caller may know of the change; None: everyone may.
+        """
+        uri = note.params.uri if concerns is not None and note.method == RESOURCE_UPDATED else None
         for listener in list(self._listeners):
             if note.principal is not None and listener.principal not in (note.principal, None):
                 continue
-            if note.scope is None or listener.scope in (note.scope, EVERY_SCOPE):
+            if note.scope is not None and listener.scope not in (note.scope, EVERY_SCOPE):
+                continue
+            if uri is not None and uri not in listener.watching:
+                continue
+            caller = listener.caller
+            if concerns is None or caller is None or concerns(caller):
                 listener.handle_change(note)
 
     def __len__(self) -> int:

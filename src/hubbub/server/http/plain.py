@@ -55,8 +55,8 @@ class PlainDialect:
 
     async def listen(self, exchange: HttpExchange, principal: Principal, stream: Stream) -> None:
         """Stream every change to a plain caller."""
-        _, headers = self.identify_caller(exchange, principal)
-        listener = _PlainListener(stream)
+        caller, headers = self.identify_caller(exchange, principal)
+        listener = _PlainListener(stream, caller)
         self._server.broadcaster.add(listener)
         try:
             await exchange.start_stream(headers)
@@ -68,11 +68,13 @@ class PlainDialect:
 class _PlainListener:
     """Appends every change of a list to a stream; plain callers cannot subscribe to resources."""
 
-    scope = principal = None
+    scope = None
     watching: tuple[str, ...] = ()
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, caller: Caller) -> None:
         self._stream = stream
+        self.caller = caller
+        self.principal = caller.principal.name
 
     def handle_change(self, note: Notification) -> None:
         if note.method != RESOURCE_UPDATED:
