@@ -302,10 +302,11 @@ class TenantCalls:
 
     def acquire(self, tenant: str) -> TooManyCalls | None:
         """Count a call that starts, which must be released; or return the error. Unknown tenants have no limit."""
-        error = self.check(tenant)
-        if error is None:
-            self._running[tenant] = self._running.get(tenant, 0) + 1
-        return error
+        running = self._running.get(tenant, 0)
+        if running >= self._limits.get(tenant, math.inf):
+            return self.check(tenant)
+        self._running[tenant] = running + 1
+        return None
 
     def check(self, tenant: str) -> TooManyCalls | None:
         """Return the error that `acquire` would return now."""

@@ -120,13 +120,17 @@ class Governor:
 
         Raises: as `admit`, and what `request` raises.
         """
-        error = self._count(call, target)
-        if error is not None:
-            raise await self._refuse(call, action, target, error)
         event: AuditEvent | None = None
         approval: ApprovalRequest | None = None
-        principal, tenant_calls, journal = call.caller.principal, self._tenant_calls, self._journal
+        principal, quotas, tenant_calls, journal = (
+            call.caller.principal,
+            self._quotas,
+            self._tenant_calls,
+            self._journal,
+        )
         tenant = principal.tenant
+        if quotas is not None and (exceeded := quotas.check(principal, target.server, target.name)) is not None:
+            raise await self._refuse(call, action, target, exceeded)
         decision = self._engine.decide(principal, action, target)
         if decision.effect != "allow":
             if decision.effect == "confirm" and tenant_calls is not None and (busy := tenant_calls.check(tenant)):

@@ -154,7 +154,7 @@ class SessionPool:
             self._drop_unless_reusable(session)
         if self._waiters:
             self._wake_waiters()
-        lifetimes = self._lifetimes(session)
+        lifetimes = self.tenants.lifetimes.get(session.principal.tenant, self._default_lifetimes)
         due_at = min(now + lifetimes.idle_s, session.opened_at + lifetimes.max_s)
         if due_at < self._sweep_time:
             self._sweep_at(due_at)
@@ -218,7 +218,7 @@ class SessionPool:
         if found is None:
             return None
         free = None
-        has_room = self._shares.has_room(profile.owner)
+        has_room = self._shares.has_room(profile.principal or "")
         now = asyncio.get_running_loop().time()
         for session in list(found):
             if session.is_ending:
