@@ -81,6 +81,8 @@ class Shares:
         free = self.limit - self.total
         if amount > free:
             return False
+        if 4 * (self.total + amount) < free:
+            return True  # as the rules below would find, in more steps
         if "#" in owner and (tenant := tenant_of(owner)):
             held_by_tenant = self._held_by_tenant.get(tenant, 0)
             if 4 * (held_by_tenant + amount) < free:

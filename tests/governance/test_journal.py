@@ -82,7 +82,7 @@ async def test_a_later_record_is_written_without_being_awaited(tmp_path: Path) -
 
 async def test_a_record_whose_caller_was_cancelled_is_written(tmp_path: Path) -> None:
     async with open_journal(tmp_path) as journal:
-        waiting = asyncio.create_task(journal.record(call_event(1)))
+        waiting = asyncio.ensure_future(journal.record(call_event(1)))
         await asyncio.sleep(0)
         waiting.cancel()
         await journal.record(call_event(2))

@@ -28,6 +28,7 @@ JOURNAL_EXPIRED: Final = "journal.expired"
 
 Fact: TypeAlias = str | int | float | bool
 _NS_PER_S: Final = 1_000_000_000
+_DELETE: Final = 0x7F  # to search for an int is ten times faster than for bytes
 
 
 class AuditEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -87,7 +88,7 @@ def encode_event(event: AuditEvent, time_ns: int) -> bytes:
             encoded = _encode(_limit_texts(event))
     except UnicodeEncodeError:  # Lone surrogates.
         encoded = _encode(_limit_texts(event))
-    if not encoded.isascii() or b"\x7f" in encoded:
+    if not encoded.isascii() or _DELETE in encoded:
         encoded = escape_unprintable(encoded.decode()).encode()
     second = time_ns // _NS_PER_S
     known, _, start = _last_second

@@ -209,8 +209,13 @@ class CallQuotas:
                 return _refuse(plan, now)
         for counter in plan:
             counter.order.move_to_end(counter)
-            if counter.add(now, counter.amount):
+            times = counter.times
+            if len(times) < counter.amount:
+                times.append(now)
                 counter.owner.times += 1
+            else:
+                times[counter.next] = now
+                counter.next = (counter.next + 1) % counter.amount
         return None
 
     @property
@@ -297,10 +302,11 @@ class TenantCalls:
 
     def acquire(self, tenant: str) -> TooManyCalls | None:
         """Count a call that starts, which must be released; or return the error. Unknown tenants have no limit."""
-        error = self.check(tenant)
-        if error is None:
-            self._running[tenant] = self._running.get(tenant, 0) + 1
-        return error
+        running = self._running.get(tenant, 0)
+        if running >= self._limits.get(tenant, math.inf):
+            return self.check(tenant)
+        self._running[tenant] = running + 1
+        return None
 
     def check(self, tenant: str) -> TooManyCalls | None:
         """Return the error that `acquire` would return now."""

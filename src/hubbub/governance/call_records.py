@@ -43,7 +43,7 @@ def make_end_event(
         shown_as=decided.shown_as,
         outcome=outcome,
         code="" if error is None else find_code(error),
-        ms=round((perf_counter() - started) * 1000, 3),
+        ms=int((perf_counter() - started) * 1e6) / 1000,  # `round` takes six times as long
         bytes=size,
     )
 

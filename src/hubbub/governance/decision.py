@@ -40,7 +40,7 @@ TARGET_KINDS: Final[dict[Action, TargetKind]] = {
 """What an action is about, if nothing else is said."""
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, cache_hash=True):
     """What an action is about: a tool, prompt, resource or template of one server, or a function of the hub."""
 
     kind: TargetKind

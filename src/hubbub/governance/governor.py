@@ -120,36 +120,45 @@ class Governor:
 
         Raises: as `admit`, and what `request` raises.
         """
-        error = self._count(call, target)
-        if error is not None:
-            raise await self._refuse(call, action, target, error)
         event: AuditEvent | None = None
         approval: ApprovalRequest | None = None
-        tenant, tenant_calls = call.caller.principal.tenant, self._tenant_calls
-        decision = self._engine.decide(call.caller.principal, action, target)
+        principal, quotas, tenant_calls, journal = (
+            call.caller.principal,
+            self._quotas,
+            self._tenant_calls,
+            self._journal,
+        )
+        tenant = principal.tenant
+        if quotas is not None and (exceeded := quotas.check(principal, target.server, target.name)) is not None:
+            raise await self._refuse(call, action, target, exceeded)
+        decision = self._engine.decide(principal, action, target)
         if decision.effect != "allow":
             if decision.effect == "confirm" and tenant_calls is not None and (busy := tenant_calls.check(tenant)):
                 # Nothing is awaited between this and `acquire` if the queue has an approval, so none is lost.
                 raise await self._refuse(call, action, target, busy)
             event, approval = await self._confirm(call, action, target, shown_as)
-        elif self._journal is not None:
+        elif journal is not None:
             event = self._make_event("decision", call, action, target, decision, shown_as)
         if tenant_calls is not None and (busy := tenant_calls.acquire(tenant)) is not None:
             self._record_skipped_call(event, approval, busy)
             raise await self._refuse(call, action, target, busy)
+        started = 0.0
         try:
-            if self._journal is not None and event is not None:
-                try:
-                    await self._journal.record(event)
-                except BaseException as failure:
-                    self._record_skipped_call(event, approval, failure)
-                    raise
-            elif approval is None:
-                return await request(call)
-            return await self._request(call, event, approval, request)
+            if journal is not None and event is not None:
+                await journal.record(event)
+            started = perf_counter()
+            reply = await request(call)
+        except BaseException as failure:
+            if started:
+                self._record_failure(event, started, failure)
+            else:
+                self._record_skipped_call(event, approval, failure)
+            raise
         finally:
             if tenant_calls is not None:
                 tenant_calls.release(tenant)
+        self._record_reply(event, approval, started, reply)
+        return reply
 
     async def admit(self, call: Call, action: Action, target: Target) -> None:
         """Check something that is not a call, such as a subscription, and record the decision.
@@ -193,7 +202,14 @@ class Governor:
             if not _is_read_only(target):
                 raise
             event = None  # administrators must be able to find out why the journal cannot be written
-        return await self._request(call, event, None, request)
+        started = perf_counter()
+        try:
+            reply = await request(call)
+        except BaseException as error:
+            self._record_failure(event, started, error)
+            raise
+        self._record_reply(event, None, started, reply)
+        return reply
 
     async def _confirm(
         self, call: Call, action: Action, target: Target, shown_as: str = ""
@@ -215,25 +231,21 @@ class Governor:
                 return event and add_facts(event, approval=approval.id, approved=True), approval
             # The policy changed while a person was asked, so it decides again.
 
-    async def _request(
-        self, call: Call, event: AuditEvent | None, approval: ApprovalRequest | None, request: Request
-    ) -> Reply:
-        """Send the call, and record its outcome."""
-        journal = self._journal
-        started = perf_counter()
-        try:
-            reply = await request(call)
-        except BaseException as error:
-            if journal is not None and event is not None:
-                journal.record_later(make_end_event(event, started, find_outcome(error), error=error))
-            raise
-        if approval is not None:
-            self._continue_approval(approval, reply)
-        if journal is not None and event is not None:
+    def _record_reply(
+        self, event: AuditEvent | None, approval: ApprovalRequest | None, started: float, reply: Reply
+    ) -> None:
+        """Record the end of a call, and let its caller continue it if it was approved and asks for input."""
+        if approval is not None and (state := find_request_state(reply)) is not None:
+            self._approved_rounds.remember(approval, state)
+        if self._journal is not None and event is not None:
             size = len(reply.body) if isinstance(reply, RawReply) else None
             outcome = "tool_error" if is_failed_tool(reply) else "ok"
-            journal.record_later(make_end_event(event, started, outcome, size=size))
-        return reply
+            self._journal.record_later(make_end_event(event, started, outcome, size=size))
+
+    def _record_failure(self, event: AuditEvent | None, started: float, error: BaseException) -> None:
+        """Record the end of a call that raised an error."""
+        if self._journal is not None and event is not None:
+            self._journal.record_later(make_end_event(event, started, find_outcome(error), error=error))
 
     def _record_skipped_call(
         self, event: AuditEvent | None, approval: ApprovalRequest | None, error: BaseException
@@ -343,12 +355,6 @@ class Governor:
             return False
         await self._journal.record(add_facts(event, approval=approval) if approval else event)
         return True
-
-    def _continue_approval(self, approval: ApprovalRequest, reply: Reply) -> None:
-        """Let the caller continue an approved call that asks for input."""
-        state = find_request_state(reply)
-        if state is not None:
-            self._approved_rounds.remember(approval, state)
 
     # -- audit ---------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, Literal, TypeAlias
@@ -183,18 +183,30 @@ class Journal:
             problem=self._problem,
         )
 
-    async def record(self, event: AuditEvent) -> None:
-        """Return when the record is as durable as the setting `sync` says.
+    def record(self, event: AuditEvent) -> Awaitable[None]:
+        """Write a record; await the result, which returns when the record is as durable as the setting `sync` says.
 
-        If this is cancelled, the record is written anyway.
+        If that is cancelled, the record is written anyway.
 
         Raises:
             AuditUnavailable: it cannot be written, and `on_failure` is `refuse`.
         """
-        if self._problem is not None and self._settings.on_failure == "continue":
+        is_skipped = self._problem is not None and self._settings.on_failure == "continue"
+        if is_skipped or self._queued_bytes > MAX_QUEUED_BYTES or self._is_closed:
+            return self._wait_and_record(event, is_skipped=is_skipped)
+        payload = encode_event(event, self._clock_ns())
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._queue.append(_Item(payload, done))
+        self._queued_bytes += len(payload)
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon(self._commands.put, ("group", None))
+        return done
+
+    async def _wait_and_record(self, event: AuditEvent, *, is_skipped: bool) -> None:
+        if is_skipped:
             self.record_later(event)
             return
-        payload = encode_event(event, self._clock_ns())
         while self._queued_bytes > MAX_QUEUED_BYTES and not self._is_closed:
             if self._problem is not None:
                 self._refused += 1
@@ -204,13 +216,7 @@ class Journal:
             await self._space.wait()
         if self._is_closed:
             raise AuditUnavailable("it is closed")
-        done: asyncio.Future[None] = self._loop.create_future()
-        self._queue.append(_Item(payload, done))
-        self._queued_bytes += len(payload)
-        if not self._is_woken:
-            self._is_woken = True
-            self._loop.call_soon(self._commands.put, ("group", None))
-        await done
+        await self.record(event)
 
     def record_later(self, event: AuditEvent) -> None:
         """Write a record soon, without waiting for it: for the end of a call whose start is durable.

@@ -170,7 +170,7 @@ class SegmentWriter:
         (seq, digest), size = self.head, self._size
         for payload in payloads:
             seq += 1
-            line, digest = link_line(self._prefix % (seq, payload), digest)
+            line, digest = link_line(payload, digest, self._prefix % seq)
             lines.append(line)
             size += len(line)
             if size >= self._segment_bytes:
@@ -225,7 +225,7 @@ class SegmentWriter:
             "head": head,
         }
         payload = encode_event(AuditEvent(event=JOURNAL_SEALED, facts=facts), self._clock_ns())
-        line, digest = link_line(self._prefix % (seq + 1, payload), head)
+        line, digest = link_line(payload, head, self._prefix % (seq + 1))
         self._commit([line], seq + 1, digest, False)
         self._close_segment()
         self.seals += 1
@@ -266,7 +266,7 @@ class SegmentWriter:
         self._lock.acquire()
         if not self._is_named:
             self.node = _read_or_create_node(self._folder, self.node)
-        self._prefix = b'"seq":%%d,"node":%b,%%b' % msgspec.json.encode(self.node).replace(b"%", b"%%")
+        self._prefix = b'"seq":%%d,"node":%b,' % msgspec.json.encode(self.node).replace(b"%", b"%%")
         head = read_head(self._folder / HEAD_FILE)
         if head is not None and head.seq > self.seq:
             self.head = (head.seq, head.hash)

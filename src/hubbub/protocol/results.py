@@ -258,7 +258,7 @@ def is_failed_tool(reply: Reply) -> bool:
     """Whether a reply is the result of a tool that failed, here or behind a hub."""
     if isinstance(reply, ToolResult):
         return reply.is_error is True
-    if not isinstance(reply, RawReply) or b'"isError"' not in bytes(reply.body):
+    if not isinstance(reply, RawReply) or bytes(reply.body).find(b'"isError"') < 0:
         return False
     try:
         return _decode_failure_flag(reply.body).is_error

@@ -207,7 +207,7 @@ class BearerTokens:
     @property
     def generation(self) -> int:
         """Grows whenever tokens that were verified before must be verified again."""
-        return self._verified.generation
+        return self._verifier.generation
 
     def find_known(self, headers: Headers, path: str = "") -> KnownCaller | None:
         """Return the principal of a token that was verified before."""

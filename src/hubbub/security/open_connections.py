@@ -40,7 +40,7 @@ class OpenConnection(msgspec.Struct, eq=False):
     refusal: Refusal | None = None
     """Why it was ended; None while its credential is valid."""
     is_closed: bool = False
-    _closed: asyncio.Event | None = None
+    closed: asyncio.Event | None = None
     """Made when something waits for its end."""
 
     def log_out(self) -> None:
@@ -52,14 +52,8 @@ class OpenConnection(msgspec.Struct, eq=False):
     async def wait_closed(self) -> None:
         """Wait until it has ended."""
         if not self.is_closed:
-            self._closed = self._closed or asyncio.Event()
-            await self._closed.wait()
-
-    def set_closed(self) -> None:
-        """Wake everything that waits for its end."""
-        self.is_closed = True
-        if self._closed is not None:
-            self._closed.set()
+            self.closed = self.closed or asyncio.Event()
+            await self.closed.wait()
 
 
 class OpenConnections:
@@ -97,7 +91,9 @@ class OpenConnections:
     def remove(self, connection: OpenConnection) -> None:
         """Remove a connection that has ended."""
         self._connections.discard(connection)
-        connection.set_closed()
+        connection.is_closed = True
+        if connection.closed is not None:
+            connection.closed.set()
 
     def find(self, matches: Callable[[Principal], bool]) -> list[OpenConnection]:
         """Return the open connections of these principals."""

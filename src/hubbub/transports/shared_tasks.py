@@ -86,7 +86,7 @@ class SharedTasks(Generic[Owner]):
                     continue
                 self._run_separately(batch)
                 try:
-                    await resume(work, waits_for, context.run)
+                    await _resume_in(context.run, work, waits_for)
                 finally:
                     if end is not None:
                         end(owner)
@@ -107,12 +107,27 @@ def _call_end(end: Callable[[Owner], None], owner: Owner, task: asyncio.Task[Any
 
 
 @coroutine
-def resume(
-    work: Work | Generator[Any, Any, None],
-    waits_for: Any,
-    run: Callable[[Callable[[Any], Any], Any], Any] | None = None,
+def resume(work: Generator[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """Await what is left of an awaitable that was started with `next` and waits for something."""
+    while True:
+        try:
+            yield waits_for
+        except BaseException as raised:
+            error = raised
+        else:
+            break
+        try:
+            waits_for = work.throw(error)
+        except StopIteration:
+            return
+    yield from work
+
+
+@coroutine
+def _resume_in(
+    run: Callable[[Callable[[Any], Any], Any], Any], work: Work, waits_for: Any
 ) -> Generator[Any, Any, None]:
-    """Await what is left of an awaitable that was started with `next` and waits for something; `run` runs each step."""
+    """As `resume`; `run` runs each step."""
     step: Callable[[Any], Any]
     argument: Any
     while True:
@@ -123,6 +138,6 @@ def resume(
         else:
             step, argument = work.send, value
         try:
-            waits_for = step(argument) if run is None else run(step, argument)
+            waits_for = run(step, argument)
         except StopIteration:
             return

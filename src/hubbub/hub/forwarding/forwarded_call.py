@@ -279,7 +279,7 @@ class CapabilityBridge:
 
     def _seal_state(self, reply: RawReply, call: Call) -> None:
         body = reply.body
-        if _INPUT_REQUIRED not in bytes(body):
+        if bytes(body).find(_INPUT_REQUIRED) < 0:
             return
         try:
             members = _decode(body)

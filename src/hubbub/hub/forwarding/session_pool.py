@@ -137,7 +137,7 @@ class SessionPool:
         """Remove a call that has ended from its session; others may then use it, if it is clean."""
         session.remove(forwarded, is_answered=is_answered)
         if not session.calls and session.profile is not None:
-            self._shares.give_back(session.profile.owner)
+            self._shares.give_back(session.owner)
         if session.sends_uncorrelated and self.correlates:
             self.correlates = False
             session.scope = session.scope or forwarded.scope
@@ -146,7 +146,7 @@ class SessionPool:
         if session not in self._sessions:
             self._wake_waiters()
             return
-        session.idle_since = asyncio.get_running_loop().time()
+        session.idle_since = now = asyncio.get_running_loop().time()
         stays = session.is_clean or session.declares_nothing or self._options.sessions == "own"
         if session.is_ending or not session.client.is_open or not stays:
             self._drop(session, session.end_reason if session.client.is_open else "lost")
@@ -154,7 +154,9 @@ class SessionPool:
             self._drop_unless_reusable(session)
         if self._waiters:
             self._wake_waiters()
-        if (due_at := self._due_at(session)) < self._sweep_time:
+        lifetimes = self.tenants.lifetimes.get(session.principal.tenant, self._default_lifetimes)
+        due_at = min(now + lifetimes.idle_s, session.opened_at + lifetimes.max_s)
+        if due_at < self._sweep_time:
             self._sweep_at(due_at)
 
     def infos(self) -> list[SessionInfo]:
@@ -203,9 +205,8 @@ class SessionPool:
         return not self.correlates and (profile.accepts_client_requests or profile.principal is None)
 
     def _add_call(self, session: UpstreamSession, forwarded: ForwardedCall, *, is_exclusive: bool) -> None:
-        assert session.profile is not None
         if not session.calls:
-            self._shares.take(session.profile.owner)
+            self._shares.take(session.owner)
         session.calls[forwarded] = None
         if is_exclusive:
             session.scope = forwarded.scope
@@ -213,12 +214,16 @@ class SessionPool:
     def _find_session(
         self, forwarded: ForwardedCall, profile: SessionProfile, *, is_exclusive: bool
     ) -> UpstreamSession | None:
+        found = self._by_profile.get(profile)
+        if found is None:
+            return None
         free = None
-        has_room = self._shares.has_room(profile.owner)
-        for session in list(self._by_profile.get(profile, ())):
+        has_room = self._shares.has_room(profile.principal or "")
+        now = asyncio.get_running_loop().time()
+        for session in list(found):
             if session.is_ending:
                 continue
-            if self._is_expired(session):
+            if self._expires_at(session) <= now:
                 self._retire(session, "expired")
                 continue
             if not session.client.is_open and session.start_task is not None and session.start_task.done():
@@ -274,12 +279,12 @@ class SessionPool:
             return tenant_of(other) in ("", tenant) or shares.usage(other)[0] > fair_share
 
         def order(session: UpstreamSession) -> tuple[bool, bool, int, int, float]:
-            other = _owner(session)
+            other = session.owner
             used_by_tenant, used = shares.usage(other)
             is_preferred = replaces_own and tenant_of(other) == tenant
             return other != owner, not is_preferred, -used_by_tenant, -used, session.idle_since
 
-        idle = (session for session in self._sessions if not session.calls and may_replace(_owner(session)))
+        idle = (session for session in self._sessions if not session.calls and may_replace(session.owner))
         return min(idle, key=order, default=None)
 
     async def _ensure_started(self, session: UpstreamSession, deadline: float) -> None:
@@ -369,7 +374,7 @@ class SessionPool:
             return False
         del self._sessions[session]
         assert session.profile is not None
-        self._open_shares.give_back(session.profile.owner)
+        self._open_shares.give_back(session.owner)
         alike = self._by_profile[session.profile]
         del alike[session]
         if not alike:
@@ -412,16 +417,16 @@ class SessionPool:
             self._on_event(event, session.principal, facts)
 
     def _lifetimes(self, session: UpstreamSession) -> Lifetimes:
-        return self.tenants.lifetimes(session.principal.tenant) or self._default_lifetimes
+        return self.tenants.lifetimes.get(session.principal.tenant, self._default_lifetimes)
 
-    def _is_expired(self, session: UpstreamSession) -> bool:
-        return asyncio.get_running_loop().time() >= session.opened_at + self._lifetimes(session).max_s
+    def _expires_at(self, session: UpstreamSession) -> float:
+        """From when on no call gets a session, on the loop's clock."""
+        return session.opened_at + self.tenants.lifetimes.get(session.principal.tenant, self._default_lifetimes).max_s
 
     def _due_at(self, session: UpstreamSession) -> float:
         """When a session ends unless it gets a call, on the loop's clock."""
-        lifetimes = self._lifetimes(session)
-        expires_at = session.opened_at + lifetimes.max_s
-        return expires_at if session.calls else min(session.idle_since + lifetimes.idle_s, expires_at)
+        expires_at = self._expires_at(session)
+        return expires_at if session.calls else min(session.idle_since + self._lifetimes(session).idle_s, expires_at)
 
     def _sweep_at(self, when: float) -> None:
         """Sweep at this time, or earlier if that is planned already."""
@@ -441,7 +446,7 @@ class SessionPool:
                     continue
                 due_at = self._due_at(session)
                 if due_at <= now:
-                    self._retire(session, "expired" if self._is_expired(session) else "idle")
+                    self._retire(session, "expired" if self._expires_at(session) <= now else "idle")
                 else:
                     next_due_at = min(next_due_at, due_at)
         except Exception:
@@ -449,8 +454,3 @@ class SessionPool:
             logger.exception("sweeping the sessions with %s failed", self._upstream)
         finally:
             self._sweep_at(max(next_due_at, now + bounds.SWEEP_INTERVAL_S))
-
-
-def _owner(session: UpstreamSession) -> str:
-    assert session.profile is not None
-    return session.profile.owner

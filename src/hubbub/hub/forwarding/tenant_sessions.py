@@ -39,14 +39,15 @@ class TenantSessions:
 
     def __init__(self, tenants: Iterable[TenantSettings] = ()) -> None:
         self._settings: dict[str, TenantSettings] = {}
-        self._lifetimes: dict[str, Lifetimes] = {}
+        self.lifetimes: dict[str, Lifetimes] = {}
+        """The lifetimes of each tenant's sessions; of others, the upstream decides."""
         self._sessions: dict[str, dict[UpstreamSession, _Entry]] = {}
         self.configure(tenants)
 
     def configure(self, tenants: Iterable[TenantSettings]) -> None:
         """Replace the limits; sessions above a lower limit stay until they end."""
         self._settings = {tenant.name: tenant for tenant in tenants}
-        self._lifetimes = {
+        self.lifetimes = {
             tenant.name: Lifetimes(tenant.session_idle_s, tenant.session_max_s) for tenant in self._settings.values()
         }
 
@@ -57,10 +58,6 @@ class TenantSessions:
     def settings(self, tenant: str) -> TenantSettings | None:
         """The settings of a tenant; None if there is no tenant of this name."""
         return self._settings.get(tenant)
-
-    def lifetimes(self, tenant: str) -> Lifetimes | None:
-        """The lifetimes of a tenant's sessions; None: those of the upstream."""
-        return self._lifetimes.get(tenant)
 
     def count(self, tenant: str) -> int:
         """Number of sessions that a tenant has."""

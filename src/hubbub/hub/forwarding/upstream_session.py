@@ -35,6 +35,8 @@ class UpstreamSession:
     ) -> None:
         self.profile = profile
         """None: the default session, which declares no capabilities unless it has a scope."""
+        self.owner = "" if profile is None else profile.owner
+        """Whose share of the sessions it uses."""
         self.scope: object = None
         """`ForwardedCall.scope` of the client that has this session alone, or had it last."""
         self.sends_uncorrelated = False
