@@ -282,7 +282,10 @@ async def test_a_record_has_the_name_that_the_caller_used(tmp_path: Path) -> Non
 
 @pytest.mark.requirement("A1")
 @each_era
-async def test_repetitions_of_a_denied_call_are_recorded_with_a_count(tmp_path: Path, dialect: str) -> None:
+async def test_repetitions_of_a_denied_call_are_recorded_with_a_count(
+    tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.governance.repeated_denials.INTERVAL_S", 60.0)  # not while the calls are made
     rules = [{"effect": "deny", "tools": ["hammer", "saw"]}]
     hub = governed_hub(toolbox("box", "hammer", "saw"), folder=tmp_path, policy={"rules": rules})
     hammer = {"name": "hammer", "arguments": {}}
@@ -294,7 +297,7 @@ async def test_repetitions_of_a_denied_call_are_recorded_with_a_count(tmp_path: 
         async with connect_raw_client(hub.main_front, dialect, {}, principal=user("blue", "bob"), scope="bob") as bob:
             await bob.error("tools/call", hammer)
             await wait_until(lambda: len(denials(tmp_path)) == 3)
-        await advance_and_settle(1.1)
+        await advance_and_settle(61)
         await wait_until(lambda: denials(tmp_path)[3:] == [("hammer", 299)])
         await ada.error("tools/call", hammer)  # a first one again
         await ada.error("tools/call", hammer)
@@ -312,8 +315,9 @@ def denials(folder: Path) -> list[tuple[str, Any]]:
 
 @each_era
 async def test_of_a_flood_of_different_denied_names_the_first_are_recorded_and_the_others_counted(
-    tmp_path: Path, dialect: str
+    tmp_path: Path, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("hubbub.governance.repeated_denials.INTERVAL_S", 60.0)
     hub = governed_hub(library(), folder=tmp_path, policy={"rules": [{"effect": "deny", "tools": ["page://*"]}]})
     uris = [f"page://library/{number}" for number in range(MAX_RECORDED_TARGETS + 300)]
     async with connect(hub, user("blue"), dialect) as ada:
@@ -321,7 +325,7 @@ async def test_of_a_flood_of_different_denied_names_the_first_are_recorded_and_t
             await ada.error("resources/read", {"uri": uri})
         async with connect_raw_client(hub.main_front, dialect, {}, principal=user("blue", "bob"), scope="bob") as bob:
             await bob.error("resources/read", {"uri": uris[-1]})
-        await advance_and_settle(1.1)
+        await advance_and_settle(61)
         await ada.error("resources/read", {"uri": uris[-1]})  # a first one again
     found = journal(tmp_path, "decision")
     assert [record.tool for record in found if record.facts is None] == [

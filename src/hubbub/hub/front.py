@@ -407,8 +407,8 @@ class Front(Server, IdentifiesPeople):
 
     def tool_headers(self, name: str, caller: Caller) -> Mapping[str, tuple[str, ...]]:
         """Which arguments of a tool HTTP clients mirror in headers."""
-        item = self._view_for(caller).find_tool(name)
-        return item.headers if item is not None and item.headers and self._permits(item, caller) else _NO_HEADERS
+        item = self.find_known_tool(name, caller)
+        return _NO_HEADERS if item is None else item.headers
 
     # -- the interface of `Server` -----------------------------------------------------
 

@@ -81,6 +81,15 @@ class RequestTimes:
         oldest = self.times[self.next]
         return oldest if oldest > start else None
 
+    def add(self, now: float, amount: int) -> bool:
+        """Record an accepted request; return whether the ring grew."""
+        if len(self.times) < amount:
+            self.times.append(now)
+            return True
+        self.times[self.next] = now
+        self.next = (self.next + 1) % amount
+        return False
+
 
 class SteadyClock:
     """A clock that never goes back: if the clock it reads jumps back, it continues from where it was.
