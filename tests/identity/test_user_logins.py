@@ -139,6 +139,28 @@ async def test_a_modern_call_is_asked_again_until_the_login_is_complete(
         assert len(asked) == 2
 
 
+async def test_a_modern_call_gets_a_new_link_after_a_logout(
+    tmp_path: Path, site: ProtectedSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LOGIN_WAIT_S", 0.01)
+    async with run_user_hub(tmp_path, site) as hub:
+        await hub.log_in("beta", "bob")
+        asked: list[str] = []
+
+        async def answer(request: Any) -> dict[str, str]:
+            asked.append(request.url)
+            if len(asked) == 1:
+                await SessionControl(hub.gateway).log_out(Logout(tenant="acme", user="ada"))
+            else:
+                page = await asyncio.to_thread(hub.connect, "ada", "alice", request.url)
+                assert page.status == 200, page.text
+            return {"action": "accept"}
+
+        async with hub.client("ada", MODERN, capabilities=URLS, elicitation=answer) as ada:
+            assert await whoami(ada) == "alice"
+        assert len(asked) == 2
+
+
 async def test_before_the_first_login_the_hub_says_what_to_do(tmp_path: Path, site: ProtectedSite) -> None:
     async with run_user_hub(tmp_path, site) as hub, hub.client("ada") as ada:
         names = [tool.name for tool in await ada.tools()]

@@ -191,7 +191,7 @@ async def test_a_client_is_known_by_the_document_at_its_id(tmp_path: Path, monke
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         app = app_of(door, publisher)
         page = await app.consent()
-        assert "Published app, published by <strong>localhost</strong>" in page.text
+        assert "<dd>published by <strong>localhost</strong>: Published app</dd>" in page.text
         assert "unverified" not in page.text
         assert await app.tokens()
         assert publisher.requests == 1

@@ -18,12 +18,20 @@ async def test_the_page_names_the_app_the_scopes_the_redirect_and_the_account(tm
         page = await App(door, client["client_id"], redirect_uri=WEB_REDIRECT_URI).consent(scope="notes:write")
         assert "&lt;b&gt;Mail &amp; &quot;Co&quot;&lt;/b&gt;" in page.text
         assert "<b>" not in page.text
-        assert "(unverified)" in page.text
+        assert "<dd>unverified: &lt;b&gt;Mail" in page.text
         assert "Use the permission <code>notes:write</code>" in page.text
         assert page.text.index("<dd>ada</dd>") < page.text.index("<code>notes:write</code>")
         assert "<strong>app.example</strong>" in page.text
         assert "<dd>ada</dd>" in page.text
         assert "Notes &amp; more" in page.text
+
+
+async def test_the_name_of_an_app_cannot_pass_for_its_identity(tmp_path: Path) -> None:
+    async with open_door(tmp_path) as door:
+        name = "Mail, published by claude.ai"
+        client = await door.register(WEB_REDIRECT_URI, client_name=name)
+        page = await App(door, client["client_id"], redirect_uri=WEB_REDIRECT_URI).consent()
+        assert f"<dd>unverified: {name}</dd>" in page.text
 
 
 @pytest.mark.parametrize("step", ["login", "consent", "error"])

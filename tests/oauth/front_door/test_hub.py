@@ -276,7 +276,7 @@ async def test_apps_of_the_settings_need_not_register(tmp_path: Path, monkeypatc
         desktop = App(hub.door, "desktop")
         tokens = await desktop.tokens()
         assert await hub.list_tools(tokens["access_token"])
-        assert "Desktop, set up by the operator of this server" in desktop.pages[0].text
+        assert "<dd>set up by the operator of this server: Desktop</dd>" in desktop.pages[0].text
         assert (await desktop.open(redirect_uri="https://app.example/callback")).status == 400
         reports = App(hub.door, "reports", redirect_uri=WEB_REDIRECT_URI)
         code = (await reports.authorize()).query["code"]

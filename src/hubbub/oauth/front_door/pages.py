@@ -107,13 +107,14 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
     name = escape(view.client_name)
     account = escape(view.user) + (f" ({escape(view.tenant)})" if view.tenant else "")
     is_verified = bool(view.verified_host) or view.is_configured
+    # It precedes the name, which the app chooses, so that no name looks like it.
     if view.is_configured:
-        client, warning = f"{name}, set up by the operator of this server", ""
+        identity, warning = "set up by the operator of this server", ""
     elif view.verified_host:
-        client = f"{name}, published by <strong>{escape(view.verified_host)}</strong>"
+        identity = f"published by <strong>{escape(view.verified_host)}</strong>"
         warning = ""
     else:
-        client = f"{name} (unverified)"
+        identity = "unverified"
         warning = (
             f'<p class="warning">The name “{name}” is what the app says about itself; this server cannot verify it. '
             "Continue only if you started this login yourself.</p>"
@@ -134,7 +135,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
 {warning}
 <dl>
 <div><dt>Your account</dt><dd>{account}</dd></div>
-<div><dt>App</dt><dd>{client}</dd></div>
+<div><dt>App</dt><dd>{identity}: {name}</dd></div>
 <div><dt>Sends you back to</dt><dd>{target}</dd></div>
 <div><dt>Server</dt><dd><code>{escape(view.resource)}</code></dd></div>
 </dl>
