@@ -57,6 +57,7 @@ class AuthorizationServerMetadata(msgspec.Struct, frozen=True, kw_only=True, omi
     token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
     token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
     revocation_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    revocation_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
     introspection_endpoint_auth_methods_supported: tuple[str, ...] | None = None
     subject_types_supported: tuple[str, ...] | None = None
     id_token_signing_alg_values_supported: tuple[str, ...] | None = None

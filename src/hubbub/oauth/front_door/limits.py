@@ -80,7 +80,11 @@ CLIENT_DOCUMENTS: Final = 1000
 CLIENT_DOCUMENT_FETCHES: Final = 16
 """Documents that are fetched at the same time."""
 CLIENT_DOCUMENTS_PER_MINUTE: Final = 30
-"""Documents that one network address may cause to be fetched."""
+"""Documents that one network address may cause to be fetched, and sets of keys."""
+CLIENT_KEY_SETS: Final = 100
+"""Sets of keys of clients in the cache."""
+CLIENT_ASSERTION_S: Final = 3600.0
+"""How long the signed assertion of a client may be valid."""
 
 REVOCATION_CHECK_S: Final = 5.0
 """How often a process reads from the store which grants other processes ended."""
