@@ -463,6 +463,7 @@ class FrontDoor:
             find_client=find,
             sign=sign,
             check_login=self._key_logins.check_user,
+            refresh_key=key.derive_secret("refresh tokens"),
             lifetime_s=limits.ACCESS_TOKEN_S,
             now=now,
             jkt=jkt,

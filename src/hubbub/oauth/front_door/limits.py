@@ -12,6 +12,8 @@ LOGIN_S: Final = 900.0
 """How long a person may take from the authorization request to the consent."""
 GRANT_IDLE_S: Final = 30 * 86_400.0
 """After this time without a refresh, the person has to log in again."""
+REPEATED_REFRESH_S: Final = 60.0
+"""For how long a refresh token that was replaced gets the same next token again, instead of ending its grant."""
 GRANT_MAX_S: Final = 180 * 86_400.0
 """After this time, the person has to log in again, even if the grant was used."""
 PROVIDER_CHECK_S: Final = 3600.0
