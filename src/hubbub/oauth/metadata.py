@@ -102,6 +102,15 @@ def at_origin(url: str, path: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
 
 
+def is_same_issuer(one: str, other: str) -> bool:
+    """Whether two identifiers name the same issuer: equal, but for one slash at the end.
+
+    The metadata of both is at the same URL (RFC 8414, 3.1), and many servers name an issuer in both ways, such as
+    `https://accounts.google.com`.
+    """
+    return one.removesuffix("/") == other.removesuffix("/")
+
+
 def show_url(url: str) -> str:
     """Return a URL for messages: without user, password, query and fragment."""
     try:

@@ -28,7 +28,7 @@ from hubbub.oauth.client.oauth_client import OAuthClient, reveal_secret
 from hubbub.oauth.client.redirects import FunctionRedirectHandler, RedirectHandler
 from hubbub.oauth.client.settings import DEFAULT_REDIRECT_URI, OAuth
 from hubbub.oauth.errors import AuthorizationFailed, LoginRequired, OAuthError, TokenRequestRefused
-from hubbub.oauth.metadata import show_url
+from hubbub.oauth.metadata import is_same_issuer, show_url
 from hubbub.ports import RefusedRequest
 
 _UNAUTHORIZED: Final = 401
@@ -175,7 +175,8 @@ class OAuthAuthorizer:
         found: Credentials | None = None
         for key in keys:
             loaded = await self._store.load(key)
-            if loaded is None or self._settings.issuer not in (None, loaded.issuer):
+            chosen = self._settings.issuer
+            if loaded is None or not (chosen is None or is_same_issuer(chosen, loaded.issuer)):
                 continue
             if found is None or loaded.obtained_at > found.obtained_at:
                 found = loaded
