@@ -52,7 +52,7 @@ class ClientAssertions:
             ServerUnavailable: its keys cannot be fetched at the moment.
             OAuthError: the assertion is not accepted.
         """
-        if client.auth_method != PRIVATE_KEY_JWT or not assertion:
+        if client.auth_method != PRIVATE_KEY_JWT:
             return client
         try:
             if len(assertion) > bounds.CREDENTIAL_BYTES:

@@ -411,7 +411,7 @@ class FrontDoor:
             if wait_s:
                 await _respond_later(exchange, "Too many wrong client secrets", wait_s)
                 return
-            if client is not None:
+            if client is not None and credentials.assertion:
                 client = await self._assertions.authenticate(client, credentials.assertion, exchange.client)
                 form.setdefault("client_id", [credentials.client_id])
             response = await answer(form, credentials.headers, client)
