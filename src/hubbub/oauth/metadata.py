@@ -57,6 +57,7 @@ class AuthorizationServerMetadata(msgspec.Struct, frozen=True, kw_only=True, omi
     token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
     token_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
     revocation_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    revocation_endpoint_auth_signing_alg_values_supported: tuple[str, ...] | None = None
     introspection_endpoint_auth_methods_supported: tuple[str, ...] | None = None
     subject_types_supported: tuple[str, ...] | None = None
     id_token_signing_alg_values_supported: tuple[str, ...] | None = None
@@ -105,6 +106,15 @@ def at_origin(url: str, path: str) -> str:
     """Return the URL of a path at the origin of a URL."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc, path, "", ""))
+
+
+def is_same_issuer(one: str, other: str) -> bool:
+    """Whether two identifiers name the same issuer: equal, but for one slash at the end.
+
+    The metadata of both is at the same URL (RFC 8414, 3.1), and many servers name an issuer in both ways, such as
+    `https://accounts.google.com`.
+    """
+    return one.removesuffix("/") == other.removesuffix("/")
 
 
 def show_url(url: str) -> str:

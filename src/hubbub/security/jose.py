@@ -6,6 +6,7 @@ Only signatures with a public key are accepted, and only by an algorithm that fi
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 import warnings
 from base64 import urlsafe_b64encode
@@ -233,6 +234,10 @@ class JwtSigningKey:
     def to_pem(self) -> bytes:
         """Return the private key as PEM."""
         return bytes(self._key.as_pem(private=True))
+
+    def derive_secret(self, purpose: str) -> bytes:
+        """Return a secret that only holders of the private key can derive, the same one for the same purpose."""
+        return hmac.digest(self.to_pem(), f"hubbub {purpose}".encode(), "sha256")
 
     def public_jwk(self) -> dict[str, Any]:
         """Return the public key as a JWK, without an id or a use."""

@@ -111,12 +111,24 @@ async def test_malformed_scopes_are_dropped() -> None:
         assert (await find(server)).scopes_supported == ("read", "x:y")
 
 
-@pytest.mark.parametrize("difference", ["/", "/other", ":1"])
+@pytest.mark.parametrize("difference", ["//", "/other", ":1"])
 async def test_metadata_of_another_issuer_is_refused(difference: str) -> None:
     async with protected_server() as server:
         server.metadata["issuer"] += difference
         with pytest.raises(MetadataError, match="belongs to another one"):
             await find(server)
+
+
+@pytest.mark.parametrize(("named", "own"), [("", "/"), ("/", "")])
+async def test_an_issuer_may_be_named_with_and_without_a_slash_at_its_end(named: str, own: str) -> None:
+    """As in the metadata of the MCP servers of Google, whose issuer is `https://accounts.google.com`."""
+    async with protected_server() as server:
+        server.resource["authorization_servers"] = [server.origin + named]
+        server.metadata["issuer"] = server.origin + own
+        found = await find(server)
+        assert (found.issuer, found.resource) == (server.origin + own, server.url)
+        assert (await find(server, issuer=server.origin + own)).issuer == server.origin + own
+        assert (await find(server, issuer=server.origin + named)).issuer == server.origin + own
 
 
 async def test_metadata_of_another_resource_is_refused() -> None:

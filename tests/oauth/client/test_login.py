@@ -212,6 +212,25 @@ async def test_offline_access_is_requested_only_if_the_authorization_server_list
     assert (with_it["scope"], with_it["prompt"]) == ("read offline_access", "consent")
 
 
+async def test_a_login_at_an_issuer_with_a_slash_at_its_end_is_used_again() -> None:
+    """The settings, the MCP server and the authorization server itself may each write it in another way."""
+    async with protected_server() as server:
+        server.metadata["issuer"] += "/"
+        quirks = {server.origin: IssuerQuirks(prompt="login")}
+        auth = server.oauth(issuer=server.origin, quirks=quirks, store=MemoryCredentialStore())
+        server.redirect_changes = {"iss": f"{server.origin}/"}
+        for _ in range(2):
+            async with server.client(change(auth)) as client:
+                await client.tools()
+        (asked,) = server.authorizations
+        assert asked["prompt"] == "login"
+        server.revoke_tokens()
+        server.handle["/token"] = refuse_refresh(server)
+        server.redirect_changes = {"iss": server.origin}  # not the issuer of the metadata
+        with pytest.raises(AuthorizationFailed, match="names the authorization server"):
+            await server.client(change(auth)).start()
+
+
 async def test_quirks_change_the_requests_to_one_issuer() -> None:
     async with protected_server() as server:
         quirks = IssuerQuirks(omit_resource=True, prompt="", authorization_params={"audience": "notes"})

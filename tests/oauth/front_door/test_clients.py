@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.http.in_process_server import wait_until
-from tests.oauth.front_door.door_site import REDIRECT_URI, App, Clock, Door, open_door
-from tests.oauth.split_dns import issue_trusted
+from tests.oauth.front_door.client_publisher import Publisher, allow, app_of, publish, publish_to_door
+from tests.oauth.front_door.door_site import REDIRECT_URI, App, Clock, open_door
 
 from hubbub import HubbubError, MetadataError
-from hubbub.net.egress_rules import EgressRules
 from hubbub.oauth.front_door.client_documents import ClientDocuments, check_client_url
 from hubbub.oauth.front_door.clients import ClientMetadata, check_redirect_uri, display_name, parse_metadata
 from hubbub.oauth.front_door.web import BadParameters, parse_parameters
@@ -131,62 +130,6 @@ async def test_unused_registrations_expire_and_make_room(
 # -- documents -------------------------------------------------------------------
 
 
-class Publisher:
-    """A web site with a document."""
-
-    def __init__(self, port: int) -> None:
-        self.url = f"https://localhost:{port}/client.json"
-        self.document: dict[str, Any] = {
-            "client_id": self.url,
-            "client_name": "Published app",
-            "redirect_uris": ["https://app.example/callback"],
-        }
-        self.head = "200 OK\r\nContent-Type: application/json"
-        self.requests = 0
-        self.is_down = False
-        self.hangs = False
-
-
-@asynccontextmanager
-async def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Publisher]:
-    """Publish a document over TLS, at an address of this machine that the egress guard takes for a public one."""
-    tls = issue_trusted(folder, monkeypatch, "localhost")
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        publisher.requests += 1
-        if publisher.hangs:
-            await reader.read()
-        if publisher.is_down or publisher.hangs:
-            writer.close()
-            return
-        body = json.dumps(publisher.document).encode()
-        writer.write(f"HTTP/1.1 {publisher.head}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
-    publisher = Publisher(server.sockets[0].getsockname()[1])
-    async with server:
-        yield publisher
-
-
-def app_of(door: Door, publisher: Publisher) -> App:
-    return App(door, publisher.url, redirect_uri="https://app.example/callback")
-
-
-def allow(publisher: Publisher) -> dict[str, Any]:
-    rules = EgressRules.parse([publisher.url.split("/")[2]])
-    return {"rules": lambda: rules}
-
-
-@asynccontextmanager
-async def publish_to_door(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Publisher, Door]]:
-    """Publish a document, which the front door may fetch."""
-    async with publish(folder, monkeypatch) as publisher, open_door(folder, **allow(publisher)) as door:
-        yield publisher, door
-
-
 async def test_a_client_is_known_by_the_document_at_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         app = app_of(door, publisher)
@@ -221,7 +164,10 @@ CHANGES: list[dict[str, Any]] = [
     {"client_id": None},
     {"redirect_uris": ["http://other.example/"]},
     {"token_endpoint_auth_method": "client_secret_post"},
+    {"token_endpoint_auth_method": "client_secret_post", "token_endpoint_auth_methods_supported": ["private_key_jwt"]},
     {"token_endpoint_auth_method": "private_key_jwt"},
+    {"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": []}},
+    {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": "http://app.example/keys"},
     {"client_uri": "x" * 40_000},
 ]
 
@@ -360,7 +306,7 @@ async def test_documents_that_do_not_arrive_do_not_keep_others_from_being_fetche
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with publish(tmp_path, monkeypatch) as publisher:
-        documents = ClientDocuments(**allow(publisher))
+        documents = ClientDocuments(clock=Clock(), **allow(publisher))
         async with fetch_slowly(documents, publisher):
             assert (await documents.find(publisher.url, "192.0.2.2")).name == "Published app"
 

@@ -85,6 +85,44 @@ async def test_refresh_tokens_rotate_and_reuse_ends_the_grant(tmp_path: Path, da
         assert error(await app.refresh(third["refresh_token"])) == (400, "invalid_grant")
 
 
+async def test_a_refresh_token_that_is_sent_again_at_once_gets_the_same_next_one(tmp_path: Path, database: str) -> None:
+    """Clients refresh for several calls at once, or repeat a request whose response was lost."""
+    async with open_door(tmp_path, database=database) as door:
+        app = await door.app()
+        first = (await app.tokens())["refresh_token"]
+        pages = await asyncio.gather(*(app.refresh(first) for _ in range(8)))
+        found = [json.loads(page.text) for page in pages]
+        (second,) = {tokens["refresh_token"] for tokens in found}
+        assert second != first
+        assert len({tokens["access_token"] for tokens in found}) == 8
+        assert await is_accepted(door, found[0])
+        assert json.loads((await app.refresh(second)).text)["refresh_token"] not in (first, second)
+        assert error(await app.refresh(first)) == (400, "invalid_grant")  # the next one was used
+        assert not await is_accepted(door, found[0])
+
+
+async def test_a_refresh_token_that_is_sent_again_later_ends_the_grant(tmp_path: Path, database: str) -> None:
+    async with open_door(tmp_path, database=database) as door:
+        app = await door.app()
+        first = await app.tokens()
+        second = json.loads((await app.refresh(first["refresh_token"])).text)
+        door.clock.added_s += 62
+        assert error(await app.refresh(first["refresh_token"])) == (400, "invalid_grant")
+        assert error(await app.refresh(second["refresh_token"])) == (400, "invalid_grant")
+
+
+async def test_another_process_gives_the_same_next_refresh_token(tmp_path: Path, database: str) -> None:
+    async with open_door(tmp_path, database=database) as first:
+        app = await first.app()
+        tokens = await app.tokens()
+        one = await app.refresh(tokens["refresh_token"])
+        options: dict[str, Any] = {"keys": first.keys, "ring": first.ring, "issuer": first.url}
+        async with open_door(tmp_path, database=database, **options) as second:
+            app.door = second
+            other = await app.refresh(tokens["refresh_token"])
+        assert json.loads(one.text)["refresh_token"] == json.loads(other.text)["refresh_token"]
+
+
 async def test_the_scopes_that_were_granted_are_named_also_if_there_are_none(tmp_path: Path) -> None:
     async with open_door(tmp_path) as door:
         tokens = await (await door.app()).tokens(scope="unknown")

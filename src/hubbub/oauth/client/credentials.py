@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from hubbub.oauth.metadata import is_same_issuer
+
 RegistrationSource = Literal["configured", "metadata_document", "dynamic"]
 
 
@@ -106,7 +108,7 @@ async def find_newest(
     newest: Credentials | None = None
     for key in await store.list(resource=resource, principal=principal):
         found = await store.load(key)
-        if found is None or issuer not in (None, found.issuer):
+        if found is None or not (issuer is None or is_same_issuer(issuer, found.issuer)):
             continue
         if newest is None or found.obtained_at > newest.obtained_at:
             newest = found

@@ -23,6 +23,7 @@ from hubbub.oauth.metadata import (
     at_origin,
     check_endpoint,
     insert_path,
+    is_same_issuer,
     parse_document,
     server_metadata_urls,
     show_url,
@@ -70,7 +71,7 @@ async def discover(
     resource = await _find_resource(documents, server_url, challenge.resource_metadata)
     if resource is None:
         issuer_url = issuer or at_origin(server_url, "")
-        metadata = await fetch_server_metadata(issuer_documents, issuer_url, is_guessed=issuer is None)
+        metadata = await fetch_server_metadata(issuer_documents, issuer_url)
         found = metadata or _default_endpoints(issuer_url)
         checked = _check_server(found.issuer, found, None)
         return msgspec.structs.replace(checked, is_guessed=metadata is None)
@@ -82,20 +83,16 @@ async def discover(
             f"The authorization server {show_url(issuer_url)} of {show_url(server_url)} has no metadata; "
             "ask its operator to publish it (RFC 8414)"
         )
-    return _check_server(issuer_url, metadata, resource)
+    return _check_server(metadata.issuer, metadata, resource)
 
 
-async def fetch_server_metadata(
-    documents: DocumentClient, issuer: str, *, is_guessed: bool = False
-) -> AuthorizationServerMetadata | None:
+async def fetch_server_metadata(documents: DocumentClient, issuer: str) -> AuthorizationServerMetadata | None:
     """Fetch the metadata of an authorization server; None if it has none.
-
-    An issuer that `is_guessed` from the URL of the MCP server may have a slash at its end.
 
     Raises: OAuthError.
     """
     found = await _fetch_first(documents, server_metadata_urls(issuer), AuthorizationServerMetadata)
-    if found is not None and found.issuer != issuer and not (is_guessed and found.issuer == f"{issuer}/"):
+    if found is not None and not is_same_issuer(found.issuer, issuer):
         raise MetadataError(
             f"The metadata of the authorization server {show_url(issuer)} belongs to another one, "
             f"{show_url(found.issuer)}, so it is not used"
@@ -163,7 +160,7 @@ async def _fetch_first(documents: DocumentClient, urls: list[str], kind: type[Do
 
 def _select_issuer(resource: ProtectedResourceMetadata, server_url: str, issuer: str | None) -> str:
     issuers = resource.authorization_servers[: limits.AUTHORIZATION_SERVERS]
-    if issuer is not None and issuers and issuer not in issuers:
+    if issuer is not None and issuers and not any(is_same_issuer(issuer, each) for each in issuers):
         raise MetadataError(
             f"{show_url(server_url)} uses the authorization server {show_url(issuers[0])}, not {show_url(issuer)}, "
             "for which credentials are configured; change `issuer` if that is intended"

@@ -13,7 +13,7 @@ from hubbub.errors import SettingsError
 from hubbub.oauth.client.credentials import CredentialStore, MemoryCredentialStore
 from hubbub.oauth.client.redirects import RedirectFunction, RedirectHandler
 from hubbub.oauth.errors import MetadataError
-from hubbub.oauth.metadata import check_endpoint
+from hubbub.oauth.metadata import check_endpoint, is_same_issuer
 from hubbub.settings.secret import Secret
 from hubbub.suggestions import format_suggestion
 
@@ -173,7 +173,8 @@ class OAuth(msgspec.Struct, frozen=True, kw_only=True):
 
     def quirks_of(self, issuer: str) -> IssuerQuirks:
         """Return the quirks of an authorization server."""
-        return self.quirks.get(issuer) or self.quirks.get("*") or IssuerQuirks()
+        named = (each for name, each in self.quirks.items() if is_same_issuer(name, issuer))
+        return next(named, None) or self.quirks.get("*") or IssuerQuirks()
 
     def __repr__(self) -> str:
         return f"OAuth(grant={self.grant!r}, client_id={self.client_id!r}, scope={self.scope!r})"

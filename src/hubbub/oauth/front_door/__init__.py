@@ -5,6 +5,7 @@
     login_states.py    what is sealed between these steps
     grants.py          token and revocation requests, with authlib's grants; the only module here that imports it
     clients.py         clients and their redirect URIs; client_directory.py finds them, client_documents.py fetches some
+    client_authentication.py  how clients authenticate; client_assertions.py verifies JWTs that they signed
     provider.py        the identity provider at which people log in; provider_logins.py checks them there again
     store.py           codes, grants (records.py), consents and revocations in the SQL store (tables), which also has
                        registrations and signing keys

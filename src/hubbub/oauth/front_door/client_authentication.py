@@ -19,6 +19,7 @@ from hubbub.ports import HttpExchange
 from hubbub.security.rates import Rate
 
 _BASIC: Final = "basic"
+_ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class ClientCredentials(msgspec.Struct, frozen=True):
@@ -28,19 +29,30 @@ class ClientCredentials(msgspec.Struct, frozen=True):
     secret: str
     headers: dict[str, str]
     """The header that authlib reads; it has the same id and secret."""
+    assertion: str = ""
+    """A signed JWT (`private_key_jwt`)."""
+
+
+class _Subject(msgspec.Struct, frozen=True):
+    sub: str
 
 
 def read_client_credentials(exchange: HttpExchange, form: Parameters) -> ClientCredentials:
-    """Read the id and the secret of a client, from HTTP Basic or from the form.
+    """Read the id of a client with its secret, from HTTP Basic or from the form, or with its assertion.
 
     Raises:
-        OAuthError: HTTP Basic is malformed.
-        BadParameters: the request uses both (RFC 6749 §2.3).
+        OAuthError: HTTP Basic or the assertion is malformed.
+        BadParameters: the request uses more than one method (RFC 6749 §2.3).
     """
     client_id, secret = first(form, "client_id"), first(form, "client_secret")
     scheme, _, value = (exchange.headers.get(b"authorization") or "").partition(" ")
+    assertion = first(form, "client_assertion")
+    if assertion and (secret or scheme.lower() == _BASIC):
+        raise BadParameters("Send client_assertion or a client secret, not both")
+    if assertion and first(form, "client_assertion_type") != _ASSERTION_TYPE:
+        raise OAuthError(f"client_assertion_type must be {_ASSERTION_TYPE}")
     if scheme.lower() != _BASIC:
-        return ClientCredentials(client_id, secret, {})
+        return ClientCredentials(client_id or _peek_subject(assertion), secret, {}, assertion)
     try:
         text = base64.b64decode(value.strip(), validate=True).decode()
     except (binascii.Error, ValueError):
@@ -53,6 +65,17 @@ def read_client_credentials(exchange: HttpExchange, form: Parameters) -> ClientC
         raise BadParameters("Send the client id and secret either by HTTP Basic or in the body, not both")
     pair = f"{quote(user, safe='')}:{quote(password, safe='')}".encode()
     return ClientCredentials(user, password, {"Authorization": f"Basic {base64.b64encode(pair).decode()}"})
+
+
+def _peek_subject(assertion: str) -> str:
+    """Return the client that an assertion is about, which may be left out of the form (RFC 7521 §4.2)."""
+    if not assertion:
+        return ""
+    try:
+        payload = assertion.split(".")[1]
+        return msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=_Subject).sub
+    except (IndexError, ValueError, RecursionError):
+        raise OAuthError("client_assertion is not a JWT with a subject") from None
 
 
 class SecretGuessLimiter:

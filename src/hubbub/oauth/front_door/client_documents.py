@@ -13,15 +13,19 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from hubbub.net.egress import ANY_ADDRESS, PUBLIC, normalize_host
+import msgspec
+from msgspec.structs import replace
+
+from hubbub.net.egress import ANY_ADDRESS, PUBLIC, EgressPolicy, normalize_host
 from hubbub.net.egress_rules import EgressRules
 from hubbub.oauth.documents import DocumentClient, is_allowed_with_port
 from hubbub.oauth.errors import MetadataError, OAuthError, ServerUnavailable
 from hubbub.oauth.front_door import limits
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
-from hubbub.oauth.front_door.clients import Client, display_name, parse_metadata
+from hubbub.oauth.front_door.clients import PRIVATE_KEY_JWT, Client, ClientMetadata, display_name, parse_metadata
 from hubbub.oauth.metadata import show_url
 from hubbub.protocol.host_origin import network_prefix
+from hubbub.security.jose import read_key_set
 from hubbub.security.rates import Rate
 from hubbub.shares import Shares
 
@@ -105,8 +109,7 @@ class ClientDocuments:
         try:
             async with asyncio.timeout(limits.CLIENT_DOCUMENT_TIMEOUT_S):
                 rules = self._rules()
-                policy = ANY_ADDRESS if is_allowed_with_port(url, rules) else PUBLIC
-                response = await DocumentClient(policy, rules).get(url)
+                response = await DocumentClient(document_egress(url, rules), rules).get(url)
         except TimeoutError:
             seconds = limits.CLIENT_DOCUMENT_TIMEOUT_S
             raise ServerUnavailable(f"{show_url(url)} did not answer within {seconds:g} s") from None
@@ -119,18 +122,50 @@ class ClientDocuments:
         metadata = parse_metadata(response.body)
         if metadata.client_id != url:
             raise MetadataError(f"the document at {show_url(url)} has another client_id than its URL")
-        if metadata.token_endpoint_auth_method not in (None, "none"):
-            raise MetadataError("a client document must have token_endpoint_auth_method 'none' at this server")
-        return Client(
+        client = Client(
             client_id=url,
             name=display_name(metadata, host),
             redirect_uris=metadata.redirect_uris,
             verified_host=host,
         )
+        return _add_authentication(client, metadata)
 
 
-def check_client_url(url: str) -> str:
-    """Check that a client id may be the URL of a document; return its host.
+def document_egress(url: str, rules: EgressRules) -> EgressPolicy:
+    """Return the policy for a URL that a client named."""
+    return ANY_ADDRESS if is_allowed_with_port(url, rules) else PUBLIC
+
+
+def _add_authentication(client: Client, metadata: ClientMetadata) -> Client:
+    """Add how a client authenticates: as its document prefers, or else as a public client if it may be one.
+
+    Raises: MetadataError.
+    """
+    method, others = metadata.token_endpoint_auth_method or "none", metadata.token_endpoint_auth_methods_supported or ()
+    may_be_public = "none" in (method, *others)
+    if method == PRIVATE_KEY_JWT and (metadata.jwks_uri is not None or metadata.jwks is not None):
+        url, keys = metadata.jwks_uri or "", msgspec.json.encode(metadata.jwks or {})
+        if url:
+            check_client_url(url, "jwks_uri")
+        else:
+            _check_keys(keys)
+        return replace(client, auth_method=method, jwks_uri=url, jwks=keys, may_be_public=may_be_public)
+    if not may_be_public:
+        raise MetadataError(
+            "the token_endpoint_auth_method of a client document must be 'none', or 'private_key_jwt' with keys"
+        )
+    return client
+
+
+def _check_keys(keys: bytes) -> None:
+    try:
+        read_key_set(keys)
+    except ValueError as error:
+        raise MetadataError(f"jwks: {error}") from None
+
+
+def check_client_url(url: str, name: str = "client_id") -> str:
+    """Check that a client id may be the URL of a document, or that of its keys; return its host.
 
     Raises: MetadataError.
     """
@@ -138,7 +173,7 @@ def check_client_url(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
     except ValueError:
-        raise MetadataError("client_id is not a URL") from None
+        raise MetadataError(f"{name} is not a URL") from None
     segments = parts.path.split("/")
     try:
         normalize_host(host)
@@ -158,5 +193,5 @@ def check_client_url(url: str) -> str:
         and "\\" not in url
     )
     if not is_valid:
-        raise MetadataError("client_id must be an https URL with a path, and without user, fragment and dot segments")
+        raise MetadataError(f"{name} must be an https URL with a path, and without user, fragment and dot segments")
     return host

@@ -16,6 +16,8 @@ from hubbub.protocol.host_origin import is_loopback
 
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
 AUTH_METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
+PRIVATE_KEY_JWT: Final = "private_key_jwt"
+"""A method of clients with documents only."""
 _PRIVATE_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _REFUSED_SCHEMES: Final = frozenset(
     ("about", "blob", "chrome", "data", "file", "filesystem", "ftp", "javascript", "mailto", "vbscript", "view-source",
@@ -40,6 +42,9 @@ class ClientMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     client_name: str | None = None
     client_uri: str | None = None
     token_endpoint_auth_method: str | None = None
+    token_endpoint_auth_methods_supported: tuple[str, ...] | None = None
+    jwks_uri: str | None = None
+    jwks: dict[str, Any] | None = None
     grant_types: tuple[str, ...] | None = None
     response_types: tuple[str, ...] | None = None
     scope: str | None = None
@@ -60,6 +65,13 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it registered itself."""
     is_configured: bool = False
     """Whether the operator of this server named it in the settings."""
+    jwks_uri: str = ""
+    """The URL of the public keys that verify its assertions; empty: they are in `jwks`."""
+    jwks: bytes = b""
+    may_be_public: bool = False
+    """Whether it may also use the method `none`."""
+    is_authenticated: bool = False
+    """Whether it has authenticated itself in the present request, by an assertion."""
 
     def may_skip_consent(self, redirect_uri: str) -> bool:
         """Whether a remembered consent is enough, because another program cannot take the role of this client.
@@ -88,7 +100,9 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
         if self.is_configured and self.secret_hash is not None:
             return method != "none"
-        return method == self.auth_method
+        # authlib does not know assertions: it finds no other method in the request.
+        is_public = method == "none" and (self.may_be_public or self.is_authenticated)
+        return method == self.auth_method or is_public
 
     def check_response_type(self, response_type: str) -> bool:
         return response_type == "code"

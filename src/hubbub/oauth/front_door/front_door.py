@@ -21,10 +21,11 @@ from hubbub.oauth.front_door import limits, pages
 from hubbub.oauth.front_door.access_tokens import LocalTokenVerifier, sign_access_token
 from hubbub.oauth.front_door.attempt_limiter import AttemptLimiter
 from hubbub.oauth.front_door.authorization import CALLBACK_PATH, CONSENT_PATH, LOGIN_PATH, AuthorizationFlow
+from hubbub.oauth.front_door.client_assertions import ClientAssertions
 from hubbub.oauth.front_door.client_authentication import SecretGuessLimiter, read_client_credentials
 from hubbub.oauth.front_door.client_directory import ClientDirectory, ConfiguredClient, TooManyClients
 from hubbub.oauth.front_door.client_documents import ClientDocuments
-from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, Client
+from hubbub.oauth.front_door.clients import AUTH_METHODS, GRANT_TYPES, PRIVATE_KEY_JWT, Client
 from hubbub.oauth.front_door.config import FrontDoorConfig
 from hubbub.oauth.front_door.grant_events import describe_created, describe_ended
 from hubbub.oauth.front_door.key_logins import KeyLogins
@@ -117,6 +118,8 @@ class FrontDoor:
         )
         """Verifies the access tokens of this server."""
         self._clients = ClientDirectory(clients, self._database, ClientDocuments(rules, clock), clock)
+        audiences = frozenset((config.issuer, config.url(TOKEN_PATH), config.url(REVOKE_PATH)))
+        self._assertions = ClientAssertions(audiences, rules, clock)
         self._proofs = DpopProofs(clock=clock)
         self._registrations = AttemptLimiter(
             Rate(limits.REGISTRATIONS_PER_HOUR, _HOUR_S, "hour"),
@@ -214,8 +217,10 @@ class FrontDoor:
             response_types_supported=("code",),
             response_modes_supported=("query",),
             grant_types_supported=GRANT_TYPES,
-            token_endpoint_auth_methods_supported=AUTH_METHODS,
-            revocation_endpoint_auth_methods_supported=AUTH_METHODS,
+            token_endpoint_auth_methods_supported=(*AUTH_METHODS, PRIVATE_KEY_JWT),
+            token_endpoint_auth_signing_alg_values_supported=PROOF_ALGORITHMS,
+            revocation_endpoint_auth_methods_supported=(*AUTH_METHODS, PRIVATE_KEY_JWT),
+            revocation_endpoint_auth_signing_alg_values_supported=PROOF_ALGORITHMS,
             code_challenge_methods_supported=("S256",),
             dpop_signing_alg_values_supported=PROOF_ALGORITHMS if self._config.dpop else None,
             client_id_metadata_document_supported=True,
@@ -406,6 +411,9 @@ class FrontDoor:
             if wait_s:
                 await _respond_later(exchange, "Too many wrong client secrets", wait_s)
                 return
+            if client is not None and credentials.assertion:
+                client = await self._assertions.authenticate(client, credentials.assertion, exchange.client)
+                form.setdefault("client_id", [credentials.client_id])
             response = await answer(form, credentials.headers, client)
             self._end(response.ended_grant_ids)
             fields = tuple((name.lower().encode(), value.encode()) for name, value in response.headers)
@@ -455,6 +463,7 @@ class FrontDoor:
             find_client=find,
             sign=sign,
             check_login=self._key_logins.check_user,
+            refresh_key=key.derive_secret("refresh tokens"),
             now=now,
             jkt=jkt,
         )

@@ -67,6 +67,8 @@ class TokenContext(msgspec.Struct, frozen=True, kw_only=True):
     sign: SignToken
     check_login: CheckLogin
     """Whether the API key that a person logged in with is still valid."""
+    refresh_key: bytes
+    """With which the next refresh token is derived."""
     now: float
     jkt: str = ""
     """The thumbprint of the key that the client proved to have; empty without DPoP."""
@@ -239,7 +241,7 @@ class _RefreshGrant(RefreshTokenGrant):  # type: ignore[misc]
         requested = (self.request.payload.scope or "").split()
         permitted = _select_scopes(grant.authorization, login)
         scopes = tuple(scope for scope in permitted if not requested or scope in requested)
-        next_token = store.rotate_token(context.connection, grant, self._token, context.now)
+        next_token = store.rotate_token(context.connection, grant, self._token, context.refresh_key, context.now)
         if next_token is None:
             self.server.ended_grant_ids.append(grant.grant_id)
             raise InvalidGrantError("The refresh token was used before, so the grant has ended; log in again.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import secrets
 
 import msgspec
@@ -73,9 +75,14 @@ class RefreshToken(msgspec.Struct, frozen=True):
     secret: str
 
     @classmethod
-    def new(cls, handle: str | None = None) -> RefreshToken:
-        """Make the first token of a grant, or the next one of that handle."""
-        return cls(handle or secrets.token_urlsafe(16), secrets.token_urlsafe(32))
+    def new(cls) -> RefreshToken:
+        """Make the first token of a grant."""
+        return cls(secrets.token_urlsafe(16), secrets.token_urlsafe(32))
+
+    def successor(self, key: bytes) -> RefreshToken:
+        """Return the token that replaces this one: always the same, which only the holders of the key can derive."""
+        digest = hmac.digest(key, str(self).encode("utf-8", "surrogatepass"), "sha256")
+        return RefreshToken(self.handle, base64.urlsafe_b64encode(digest).rstrip(b"=").decode())
 
     @classmethod
     def parse(cls, text: str) -> RefreshToken | None:

@@ -161,9 +161,15 @@ def save_grant(connection: Connection, grant: Grant) -> None:
     )
 
 
-def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now: float) -> RefreshToken | None:
-    """Replace a refresh token by the next one; None if it was used before, and then the grant has ended."""
-    next_token = RefreshToken.new(token.handle)
+def rotate_token(
+    connection: Connection, grant: Grant, token: RefreshToken, key: bytes, now: float
+) -> RefreshToken | None:
+    """Replace a refresh token by the next one; None if it was used before, and then the grant has ended.
+
+    A token that was replaced a moment ago gets the same next one again: many clients refresh several times at once, or
+    repeat a request whose response was lost.
+    """
+    next_token = token.successor(key)
     max_age_s = grant.authorization.max_age_s
     idle_end, latest_end = int(now + limits.GRANT_IDLE_S), grants.c.created_at + int(max_age_s)
     statement = (
@@ -173,6 +179,12 @@ def rotate_token(connection: Connection, grant: Grant, token: RefreshToken, now:
         .returning(grants.c.created_at)
     )
     if connection.execute(statement).first() is None:
+        query = select(grants.c.used_at).where(
+            grants.c.grant_id == grant.grant_id, grants.c.secret_hash == next_token.secret_hash
+        )
+        replaced_at = connection.execute(query).scalar()
+        if replaced_at is not None and now - replaced_at <= limits.REPEATED_REFRESH_S:
+            return next_token
         end_grants(connection, [grant.grant_id], now)
         return None
     connection.execute(
