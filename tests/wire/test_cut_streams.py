@@ -15,6 +15,8 @@ from tests.wire.request_bytes import read_statuses
 from tests.wire.streams import LAST, SHORT_CHUNKED_BODY, SHORT_CHUNKED_HEAD, SHORT_FIXED, STREAMS, Stream
 from tests.wire.test_differential import DRAFTS
 
+from hubbub.transports.http_server import new_event_loop
+
 
 class Outcome(NamedTuple):
     """The answers on one connection, and the requests that were served."""
@@ -39,17 +41,32 @@ class PieceSender(NamedTuple):
         return Outcome(received.answers, received.is_closed, list(self.server.seen))
 
 
+def open_sender(loop_runner: LoopRunner) -> Iterator[PieceSender]:
+    stack = AsyncExitStack()
+    server = loop_runner.run(stack.enter_async_context(run_recording_server(message_bytes=500)))
+    yield PieceSender(loop_runner, server)
+    loop_runner.run(stack.aclose())
+
+
 @pytest.fixture(scope="module")
 def sender() -> Iterator[PieceSender]:
     for loop_runner in open_loop_runner():
-        stack = AsyncExitStack()
-        server = loop_runner.run(stack.enter_async_context(run_recording_server(message_bytes=500)))
-        yield PieceSender(loop_runner, server)
-        loop_runner.run(stack.aclose())
+        yield from open_sender(loop_runner)
 
 
+@pytest.fixture(scope="module")
+def served_sender() -> Iterator[PieceSender]:
+    """The same in the event loop of `hubbub serve`, which is uvloop where it is installed."""
+    for loop_runner in open_loop_runner(new_event_loop):
+        yield from open_sender(loop_runner)
+
+
+@pytest.mark.parametrize("fixture", ["sender", "served_sender"])
 @pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
-def test_one_cut_at_every_position_changes_no_answer(sender: PieceSender, stream: Stream) -> None:
+def test_one_cut_at_every_position_changes_no_answer(
+    request: pytest.FixtureRequest, fixture: str, stream: Stream
+) -> None:
+    sender: PieceSender = request.getfixturevalue(fixture)
     whole = sender.send(stream.data)
     assert whole.is_closed
     assert whole.seen

@@ -16,7 +16,9 @@ _END: Final = b"\r\n\r\n"
 _LINE_END: Final = b"\r\n"
 MAX_LENGTH_DIGITS: Final = 20
 """The largest length that llhttp accepts has 20 digits. `int` fails for more than 4,300."""
-_CHUNK_SIZE: Final = re.compile(rb"[0-9A-Fa-f]*")
+_HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
+_SIZE_LINE: Final = re.compile(rb"([%b]{1,%d})(?![%b])[^\n]*\n" % (_HEX_DIGITS, MAX_LENGTH_DIGITS, _HEX_DIGITS))
+"""A whole line that begins a chunk."""
 WRONG_LINE: Final = Refusal(400, "Malformed request line; send `METHOD target HTTP/1.1` with single spaces")
 LINE_END_FIRST: Final = "Malformed request: a line end precedes the request line; send nothing between requests"
 LONG_LENGTH: Final = Refusal(
@@ -86,27 +88,35 @@ class RequestLines:
 
     def _skip_chunks(self, data: bytes, start: int, size: int) -> int:
         """Return where the trailers begin; `size` if they do not begin before it."""
+        start += self._body_bytes_left
         while start < size:
-            if self._body_bytes_left:
-                skipped = min(self._body_bytes_left, size - start)
-                self._body_bytes_left -= skipped
-                start += skipped
-                continue
-            end = data.find(b"\n", start, size) + 1
-            self._size += data[start : min(end or size, start + MAX_LENGTH_DIGITS + 1 - len(self._size))]
-            digits = _CHUNK_SIZE.match(self._size)[0]  # type: ignore[index]
-            if len(digits) > MAX_LENGTH_DIGITS:
-                raise InvalidLine(LONG_CHUNK_SIZE)
-            start = end or size
-            if end:
+            line = None if self._size else _SIZE_LINE.match(data, start, size)
+            if line is not None:
+                digits, end = line[1], line.end()
+            else:
+                end = data.find(b"\n", start, size) + 1
+                digits = self._read_size(data[start : end or size])
+                if not end:
+                    self._body_bytes_left = 0
+                    return size
                 self._size = b""
-                chunk_bytes = int(digits or b"0", 16)  # llhttp refuses a line without digits
-                if not chunk_bytes:
-                    self._is_in_chunks = False
-                    self._tail = _LINE_END
-                    break
-                self._body_bytes_left = chunk_bytes + len(_LINE_END)
-        return start
+            chunk_bytes = int(digits or b"0", 16)  # llhttp refuses a line without digits
+            if not chunk_bytes:
+                self._is_in_chunks = False
+                self._body_bytes_left = 0
+                self._tail = _LINE_END
+                return end
+            start = end + chunk_bytes + len(_LINE_END)
+        self._body_bytes_left = start - size
+        return size
+
+    def _read_size(self, piece: bytes) -> bytes:
+        """Keep a piece of the line that begins a chunk; return the digits of its size."""
+        self._size = (self._size + piece[: MAX_LENGTH_DIGITS + 1])[: MAX_LENGTH_DIGITS + 1]
+        digits = self._size[: len(self._size) - len(self._size.lstrip(_HEX_DIGITS))]
+        if len(digits) > MAX_LENGTH_DIGITS:
+            raise InvalidLine(LONG_CHUNK_SIZE)
+        return digits
 
     def check(
         self, method: bytes, target: bytes, version: str, length: bytes | None, *, is_chunked: bool
