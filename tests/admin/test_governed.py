@@ -259,6 +259,19 @@ async def test_an_administrator_of_a_tenant_reads_its_records_only(tmp_path: Pat
         assert verified["report"]["records"] > 4
 
 
+async def test_the_records_of_a_tenant_do_not_tell_which_hidden_tools_exist(tmp_path: Path) -> None:
+    (tmp_path / "denied.py").write_text(PROGRAM.replace("wipe", "sweep"))
+    async with open_hub(tmp_path, OTHER_SERVERS.format(folder=tmp_path)) as hub:
+        ann = replace(make_caller(), principal=ANN)
+        for name in ("sweep", "made_up"):
+            with pytest.raises(ToolNotFound):
+                await request_result(hub.front, "tools/call", {"name": name, "arguments": {}}, ann)
+        await hub.call("hub.status")  # its record is durable, and so are those before it
+        for tool in ("hub.audit.search", "hub.audit.tail"):
+            assert "sweep" not in json.dumps(await hub.call(tool, ANN))
+            assert "sweep" in json.dumps(await hub.call(tool, tenant="acme"))
+
+
 async def test_one_request_reads_a_part_of_a_long_journal_and_says_how_to_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,16 +6,24 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.hub.governed_hubs import connect, user
 from tests.hub.local_hubs import list_names, make_hub, toolbox
 from tests.server.raw_client import RawClient, connect_raw_client
 
-from hubbub import Server, ToolAnnotations, UpstreamConfig, ViewSettings
+from hubbub import HubSettings, Server, ToolAnnotations, UpstreamConfig, ViewSettings
 from hubbub.assembly.governance import add_governor
 from hubbub.governance.pin_records import Selection
 from hubbub.governance.pins import Pins
+from hubbub.hub.catalog import build_catalog
+from hubbub.hub.catalog_view import CatalogView
+from hubbub.hub.config import HubConfig
 from hubbub.hub.gateway import Gateway
+from hubbub.hub.names import PrefixMode
 from hubbub.hub.pinned_lists import use_pins
+from hubbub.hub.snapshot import Entry, Snapshot
+from hubbub.protocol.revisions import NEWEST_MODERN
 from hubbub.settings.governance import GovernanceSettings
 
 RED, BLUE = user("red"), user("blue")
@@ -35,6 +43,48 @@ def blue_rule(**conditions: Any) -> list[dict[str, Any]]:
 
 async def first_text(client: RawClient, tool: str) -> str:
     return str((await client.call(tool))["content"][0]["text"])
+
+
+SERVERS = ("a", "b", "c")
+NAMES = st.lists(st.sampled_from(("find", "open", "find_it_all_now")), unique=True)
+URIS = st.lists(st.sampled_from(("text://1", "text://2")), unique=True)
+PREFIXES = st.sampled_from(("collision", "always", "never"))
+
+
+def make_snapshot(tools: list[str], prompts: list[str], uris: list[str]) -> Snapshot:
+    def entries(names: list[str]) -> tuple[Entry, ...]:
+        return tuple(Entry(name, {}) for name in names)
+
+    return Snapshot(tools=entries(tools), prompts=entries(prompts), resources=entries(uris), revision=NEWEST_MODERN)
+
+
+@given(
+    st.lists(st.builds(make_snapshot, NAMES, NAMES, URIS), min_size=3, max_size=3),
+    st.lists(PREFIXES, min_size=3, max_size=3),
+    st.sets(st.sampled_from(SERVERS), min_size=1),
+    st.sampled_from((10, 64)),
+)
+def test_names_are_those_of_a_hub_without_the_hidden_servers(
+    snapshots: list[Snapshot], prefixes: list[PrefixMode], visible: set[str], limit: int
+) -> None:
+    upstreams = [
+        UpstreamConfig(id=id, server=Server(id), prefix=prefix) for id, prefix in zip(SERVERS, prefixes, strict=True)
+    ]
+    lists = dict(zip(SERVERS, snapshots, strict=True))
+    settings = HubSettings(name_limit=limit)
+    everything = build_catalog(HubConfig(upstreams=tuple(upstreams), hub=settings), lists)
+    part = CatalogView(everything.select(lambda item: item.server in visible, lambda target: target.server in visible))
+    without = HubConfig(upstreams=tuple(each for each in upstreams if each.id in visible), hub=settings)
+    alone = CatalogView(build_catalog(without, {id: lists[id] for id in visible}))
+    for kind in ("tools", "prompts", "resources"):
+        found, expected = [
+            {name: item.qualified_name for name, item in getattr(view, kind).items()} for view in (part, alone)
+        ]
+        assert found == expected
+    for listed, find in ((part.tools, part.find_tool), (part.prompts, part.find_prompt)):
+        for name, item in listed.items():
+            assert (called := find(name)) is not None
+            assert called.qualified_name == item.qualified_name
 
 
 @pytest.mark.parametrize("excluded", ["find", "cellar__find", "cellar/find"])

@@ -350,3 +350,21 @@ async def test_a_caller_hears_that_a_server_has_removed_the_last_tool_that_it_sa
         box.tool(name="saw")(lambda: "sawn")
         await wait_for_notes(client, "notifications/tools/list_changed", 2)
         assert "saw" in await list_names(client)
+
+
+async def test_a_stored_result_is_read_only_while_the_policy_shows_its_tool(tmp_path: Path) -> None:
+    server = Server("stories")
+    server.tool(name="tell")(lambda: "once upon a time " * 50_000)
+    hub = governed_hub(server, folder=tmp_path)
+    changed = msgspec.convert({"rules": [{"effect": "deny", "tools": ["tell"]}]}, type(hub.config.governance.policy))
+    governance = msgspec.structs.replace(hub.config.governance, policy=changed)
+    async with connect(hub, user("blue")) as client:
+        (link,) = [block for block in (await client.call("tell"))["content"] if block["type"] == "resource_link"]
+        identifier = link["uri"].rpartition("/")[2]
+        assert "once upon" in str(await client.call("hub.read_result", {"id": identifier}))
+        assert "once upon" in str(await client.result("resources/read", {"uri": link["uri"]}))
+        await hub.apply(msgspec.structs.replace(hub.config, governance=governance))
+        refused = await client.call("hub.read_result", {"id": identifier})
+        unknown = await client.call("hub.read_result", {"id": "made-up"})
+        assert str(refused).replace(identifier, "made-up") == str(unknown)
+        await client.error("resources/read", {"uri": link["uri"]})

@@ -202,6 +202,7 @@ async def test_failures_of_one_tenant_mark_a_server_as_down_for_no_other(tmp_pat
         hub, beta = setup.hub, await setup.hub.other("tenant")
         await hub.send(hub.ada, "tools/list")  # the hub's own sessions, which read the lists, are open now
         await fail_until_paused(setup, hub.ada)
+        assert await read_phase(hub, hub.ada, "legacy1") == "down"
         assert await read_phase(hub, beta, "legacy1") == "ready"
         listed = (await hub.send(beta, "tools/list")).body.decode()
         assert "legacy1__probe" in listed

@@ -9,12 +9,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from hubbub.admin.access import AdminTools, choose_tenant, require_operator
+from hubbub.admin.access import AdminTools, choose_tenant, is_operator, require_operator
 from hubbub.errors import ToolError
 from hubbub.governance.audit_events import AuditRecord
 from hubbub.governance.journal_head import decode_head
 from hubbub.governance.journal_reader import Filter, read_bounded_tail, read_records
 from hubbub.governance.journal_verification import verify
+from hubbub.protocol.calls import Caller
 from hubbub.server.context import Context
 from hubbub.server.threads import Threads
 
@@ -84,10 +85,40 @@ class Verification(msgspec.Struct, rename="camel", kw_only=True):
     report: dict[str, Any]
 
 
-def register(tools: AdminTools, folder: Path) -> None:
-    """Register the tools of this area, for the journal in a folder."""
+class _VisibleFilter(Filter, frozen=True, kw_only=True):
+    """Which records the caller wants, and may see."""
+
+    known_servers: frozenset[str] | None
+    """Denials at other servers are left out, because they would tell that these exist; None: all are shown."""
+
+    def matches(self, record: AuditRecord) -> bool:
+        if self.known_servers is not None and record.server not in self.known_servers and _is_denial(record):
+            return False
+        return super().matches(record)
+
+
+def _is_denial(record: AuditRecord) -> bool:
+    return record.decision is not None and record.decision.effect == "deny"
+
+
+def register(
+    tools: AdminTools, folder: Path, find_known_servers: Callable[[Caller], frozenset[str]] = lambda caller: frozenset()
+) -> None:
+    """Register the tools of this area, for the journal in a folder.
+
+    `find_known_servers`: the servers that the administrator of a tenant may know of.
+    """
     readers = Threads(MAX_READERS)  # separate threads, so that nothing else waits for these requests
     tools.close_at_end(readers.close)
+
+    def make_filter(context: Context, tenant: _Text, since: _Text, until: _Text, **others: _Text) -> Filter:
+        return _VisibleFilter(
+            tenant=choose_tenant(context, tenant),
+            known_servers=None if is_operator(context.caller.principal) else find_known_servers(context.caller),
+            since=since and since.rstrip("Z"),
+            until=until and until.rstrip("Z"),
+            **others,
+        )
 
     @tools.read("hub.audit.search")
     async def search(
@@ -109,7 +140,7 @@ def register(tools: AdminTools, folder: Path) -> None:
 
         One request reads a part of a long journal: if `isComplete` is false, repeat it with `nextSeq` as `from_seq`.
         """
-        wanted = _make_filter(
+        wanted = make_filter(
             context, tenant, since, until, user=user, server=server, tool=tool, event=event, effect=effect
         )
         return await _read(readers, context, lambda: _read_page(folder, wanted, from_seq, limit, as_lines=as_lines))
@@ -130,7 +161,7 @@ def register(tools: AdminTools, folder: Path) -> None:
         context: Context,
     ) -> Records:
         """Return the last records of the audit journal that match all filters, among its newest part."""
-        wanted = _make_filter(
+        wanted = make_filter(
             context, tenant, since, until, user=user, server=server, tool=tool, event=event, effect=effect
         )
         return await _read(readers, context, lambda: _read_last(folder, wanted, limit, as_lines=as_lines))
@@ -151,15 +182,6 @@ def register(tools: AdminTools, folder: Path) -> None:
             raise ToolError("`head` is neither a head as JSON nor a hash of 64 hex digits")
         report = await _read(readers, context, lambda: verify(folder, expected=expected))
         return Verification(holds=report.holds, report=msgspec.to_builtins(report))
-
-
-def _make_filter(context: Context, tenant: _Text, since: _Text, until: _Text, **others: _Text) -> Filter:
-    return Filter(
-        tenant=choose_tenant(context, tenant),
-        since=since and since.rstrip("Z"),
-        until=until and until.rstrip("Z"),
-        **others,
-    )
 
 
 async def _read(readers: Threads, context: Context, work: Callable[[], T]) -> T:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from hubbub.admin.access import AdminArea
 from hubbub.admin.server import add_admin_view
 from hubbub.admin.unix_socket import AdminSocket
+from hubbub.hub.config import HUB_ID
 from hubbub.hub.gateway import Gateway
 from hubbub.hub.session_control import Logout, SessionControl
+from hubbub.protocol.calls import Caller
 from hubbub.settings.serve import ServeSettings
 from hubbub.settings.sources import Sources
 
@@ -66,8 +68,13 @@ def _governance_areas(hub: Gateway, setup: GovernorSetup) -> list[AdminArea]:
         from hubbub.admin import audit
         from hubbub.assembly.governance import audit_folder
 
-        areas.append(partial(audit.register, folder=audit_folder(hub.config.governance)))
+        folder = audit_folder(hub.config.governance)
+        areas.append(partial(audit.register, folder=folder, find_known_servers=partial(_known_servers, hub)))
     return areas
+
+
+def _known_servers(hub: Gateway, caller: Caller) -> frozenset[str]:
+    return frozenset({"", HUB_ID, *(id for id in hub.upstreams if hub.main_front.may_know(id, caller))})
 
 
 async def _end_upstream_logins(hub: Gateway, user: str) -> None:

@@ -187,6 +187,11 @@ class Breakers:
             self._names.setdefault(caller.principal.tenant or name, {})[name] = None
         return found
 
+    def find_open(self, caller: Caller) -> Breaker | None:
+        """The breaker of a caller, if it admits no calls."""
+        found = self._by_principal.get(caller.principal.name, self.shared)
+        return None if found.is_closed else found
+
     def _forget_oldest(self) -> None:
         """Forget the oldest breaker of the tenant with the most."""
         tenant = max(self._names, key=lambda tenant: len(self._names[tenant]))

@@ -6,7 +6,7 @@ a dictionary lookup. `hubbub.hub.catalog_view` is the part of it that a view sho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -137,11 +137,6 @@ class UriItems(msgspec.Struct, frozen=True):
     listed: dict[str, Item] = {}
     collisions: tuple[Collision, ...] = ()
     contests: dict[str, Contest] = {}
-
-    @property
-    def callable(self) -> dict[str, Item]:
-        """Those that are found by their URI."""
-        return self.listed
 
 
 class ListedNames(msgspec.Struct, frozen=True):
@@ -347,6 +342,7 @@ def _build_named_items(
         )
         for one in found
     }
+    assigned = {name: offer for offer, name in names.listed.items()}
     callable_ = {name: items[offer] for name, offer in names.callable.items() if offer in items}
     for name, offer in listed_names.items():
         if name not in names.callable and offer in items:
@@ -357,16 +353,22 @@ def _build_named_items(
         {name: others for name, others in names.ambiguous.items() if name not in callable_},
         names.collisions,
         {
-            name: _make_contest(kind, offers, items)
+            name: _make_contest(kind, (*offers, assigned.get(name, offers[0])), items, names.keepers)
             for name, offers in names.contested.items()
             if all(offer.server != HUB_ID for offer in offers)  # the hub's own tools keep their names
         },
     )
 
 
-def _make_contest(kind: TargetKind, offers: Iterable[Offer], items: Mapping[Offer, Item]) -> Contest:
-    absent = (Target(kind, offer.server, offer.name) for offer in offers if offer not in items)
-    return Contest(tuple(items[offer] for offer in offers if offer in items), tuple(absent))
+def _make_contest(
+    kind: TargetKind, offers: Sequence[Offer], items: Mapping[Offer, Item], keepers: Container[Offer]
+) -> Contest:
+    """`offers`: what would have the name without the others, and last, what has it now."""
+    members = offers[:-1]
+    found = {offer: items[offer] for offer in members if offer in items}
+    kept = tuple(item for offer, item in found.items() if offer in keepers)
+    absent = (Target(kind, offer.server, offer.name) for offer in dict.fromkeys(offers) if offer not in found)
+    return Contest(tuple(found.values()), kept, tuple(absent))
 
 
 def _assign_schemes(config: HubConfig) -> dict[str, str]:
@@ -395,7 +397,8 @@ def _build_uri_items(kind: TargetKind, found: Iterable[OfferedEntry], schemes: M
         for uri, servers in owners.items()
         if len(servers) > 1
     )
-    contests = {
-        found.name: Contest(tuple(listed[name] for name in dict.fromkeys(found.listed))) for found in collisions
-    }
+    contests: dict[str, Contest] = {}
+    for one in collisions:
+        items = tuple(listed[name] for name in dict.fromkeys(one.listed))
+        contests[one.name] = Contest(items, items)
     return UriItems(listed, collisions, contests)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from hubbub.hub.catalog import Catalog, Item, NamedItems, UriItems
-from hubbub.hub.contests import find_sole_items, use_sole_names
+from hubbub.hub.contests import find_owners, use_owned_names
 from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
 
@@ -38,12 +38,12 @@ class CatalogView:
 
     def find_tool(self, name: str) -> Item | None:
         """The tool that a name means, listed or not."""
-        item = self.catalog.tools.callable.get(name) or self._sole_tools.get(name)
+        item = self._tool_owners.get(name) or self.catalog.tools.callable.get(name)
         return item if item is None or self._settings is None or self._shows(item, self._tool_view) else None
 
     def find_prompt(self, name: str) -> Item | None:
         """The prompt that a name means."""
-        item = self.catalog.prompts.callable.get(name) or self._sole_prompts.get(name)
+        item = self._prompt_owners.get(name) or self.catalog.prompts.callable.get(name)
         return item if item is None or self._settings is None or self._shows(item, self._prompt_view) else None
 
     def shows_tool(self, item: Item) -> bool:
@@ -66,13 +66,13 @@ class CatalogView:
     def tools(self) -> dict[str, Item]:
         """Every tool by its name here."""
         found = self._select_names(self.catalog.tools, self._tool_view)
-        return use_sole_names(found, self._sole_tools, self.shows_tool, self.descriptions)
+        return use_owned_names(found, self._tool_owners, self.shows_tool, self.descriptions)
 
     @cached_property
     def prompts(self) -> dict[str, Item]:
         """Every prompt by its name here."""
         found = self._select_names(self.catalog.prompts, self._prompt_view)
-        return use_sole_names(found, self._sole_prompts, self.shows_prompt, {})
+        return use_owned_names(found, self._prompt_owners, self.shows_prompt, {})
 
     @cached_property
     def resources(self) -> dict[str, Item]:
@@ -85,12 +85,12 @@ class CatalogView:
         return self._select_uris(self.catalog.templates)
 
     @cached_property
-    def _sole_tools(self) -> dict[str, Item]:
-        return find_sole_items(self.catalog.tools)
+    def _tool_owners(self) -> dict[str, Item]:
+        return find_owners(self.catalog.tools)
 
     @cached_property
-    def _sole_prompts(self) -> dict[str, Item]:
-        return find_sole_items(self.catalog.prompts)
+    def _prompt_owners(self) -> dict[str, Item]:
+        return find_owners(self.catalog.prompts)
 
     def _shows(self, item: Item, view: View) -> bool:
         return self.has_server(item.server) and view.names(item.name, item.qualified_name) and _is_allowed(item, view)
@@ -112,7 +112,7 @@ class CatalogView:
         found = kind.listed
         if self._servers is not None:
             found = {uri: item for uri, item in found.items() if item.server in self._servers}
-        return use_sole_names(found, find_sole_items(kind), self.shows_resource, {})
+        return use_owned_names(found, find_owners(kind), self.shows_resource, {})
 
 
 def _qualified_name(item: Item) -> str:

@@ -1,7 +1,7 @@
-"""Names and URIs that several servers have, for callers who see only one of them.
+"""Names and URIs that several servers have, for callers who do not see all of these servers.
 
 Names are assigned once for all callers, so two tools of the same name both have prefixes. To a caller who may see only
-one of them, the others must not show: this caller lists and calls it by the name that it would have without them.
+one of them, the other must not show: this caller lists and calls it by the name that it would have without the other.
 """
 
 from __future__ import annotations
@@ -26,27 +26,29 @@ class Contest(NamedTuple):
     """What has the same name or URI."""
 
     items: tuple[Item, ...]
+    keepers: tuple[Item, ...] = ()
+    """Those that cannot get a prefix: the first of them has the name."""
     absent: tuple[Target, ...] = ()
-    """What else has it: of servers that were not reached yet, withheld until it is approved, or (without a name) a
-    server whose prefix the name has."""
+    """What else has it: of servers that were not reached yet, withheld until it is approved, with this name as its
+    prefixed one, or (without a name) a server whose prefix the name has."""
 
     def select(self, sees: Callable[[Item], bool], may_exist: Callable[[Target], bool]) -> Contest:
         """The part that a caller sees."""
-        return Contest(tuple(filter(sees, self.items)), tuple(filter(may_exist, self.absent)))
+        items, keepers = tuple(filter(sees, self.items)), tuple(filter(sees, self.keepers))
+        return Contest(items, keepers, tuple(filter(may_exist, self.absent)))
 
     @property
-    def sole(self) -> Item | None:
-        """The item that has the name for itself; None if there are others, or none."""
-        return self.items[0] if len(self.items) == 1 and not self.absent else None
+    def owner(self) -> Item | None:
+        """The item that has the name; None if all get prefixes."""
+        if len(self.items) != 1 and not self.keepers:
+            return None
+        owner = self.keepers[0] if self.keepers else self.items[0]
+        return None if any(target.name or target.server != owner.server for target in self.absent) else owner
 
 
 class Contested(Protocol):
     """A part of a catalog."""
 
-    @property
-    def listed(self) -> Mapping[str, Item]: ...
-    @property
-    def callable(self) -> Mapping[str, Item]: ...
     @property
     def contests(self) -> Mapping[str, Contest]: ...
 
@@ -58,27 +60,26 @@ def may_be_shown(shows: Callable[[Target], bool], target: Target) -> bool:
     return shows(target) or shows(replace(target, annotations=_HARMLESS))
 
 
-def find_sole_items(part: Contested) -> dict[str, Item]:
-    """The items that have a contested name for themselves in this part of a catalog, by that name."""
-    found = {name: contest.sole for name, contest in part.contests.items()}
-    return {name: item for name, item in found.items() if item is not None and part.callable.get(name) in (None, item)}
+def find_owners(part: Contested) -> dict[str, Item]:
+    """The items that have a contested name in this part of a catalog, by that name."""
+    return {name: owner for name, contest in part.contests.items() if (owner := contest.owner) is not None}
 
 
-def use_sole_names(
+def use_owned_names(
     shown: dict[str, Item],
-    sole: Mapping[str, Item],
+    owners: Mapping[str, Item],
     shows: Callable[[Item], bool],
     descriptions: Mapping[str, str],
 ) -> dict[str, Item]:
-    """List items under the names that they have for themselves; `shows`: whether a view shows an item.
+    """List the owners of contested names under these; `shows`: whether a view shows an item.
 
     An item may have no other name than that: of two whose settings rule out prefixes, one is not listed.
     """
-    if not sole:
+    if not owners:
         return shown
-    names = {item: name for name, item in sole.items()}
+    names = {item: name for name, item in owners.items()}
     listed = {names.get(item, name): item for name, item in shown.items()}
-    listed |= {name: item for name, item in sole.items() if name not in listed and shows(item)}
+    listed |= {name: item for name, item in owners.items() if name not in listed and shows(item)}
     return {
         name: item if name == item.name else item.rename(name, descriptions.get(item.name, item.description))
         for name, item in listed.items()

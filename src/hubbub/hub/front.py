@@ -264,37 +264,37 @@ class Front(Server, IdentifiesPeople):
     def find_known_tool(self, name: str, caller: Caller) -> Item | None:
         """Find a tool by name among those that are known now; None if there is none that this caller may use."""
         view = self.view_for(caller)
+        item = self.find_contested(view.catalog.tools, name, caller)
+        if item is not None:
+            return item if view.shows_tool(item) else None
         item = view.find_tool(name)
-        if item is None or not self.permits(item, caller):
-            item = self.find_contested(view.catalog.tools, name, caller)
-            return item if item is None or view.shows_tool(item) else None
-        return item
+        return item if item is None or self.permits(item, caller) else None
 
     def find_known_prompt(self, name: str, caller: Caller) -> Item | None:
         """Find a prompt in the same way."""
         view = self.view_for(caller)
+        item = self.find_contested(view.catalog.prompts, name, caller)
+        if item is not None:
+            return item if view.shows_prompt(item) else None
         item = view.find_prompt(name)
-        if item is None or not self.permits(item, caller):
-            item = self.find_contested(view.catalog.prompts, name, caller)
-            return item if item is None or view.shows_prompt(item) else None
-        return item
+        return item if item is None or self.permits(item, caller) else None
 
     def find_template(self, uri: str, caller: Caller) -> Item | None:
         """Find a resource template by its URI template."""
         view = self.view_for(caller)
+        item = self.find_contested(view.catalog.templates, uri, caller)
+        if item is not None:
+            return item if view.shows_resource(item) else None
         item = view.templates.get(uri)
-        if item is None or not self.permits(item, caller):
-            item = self.find_contested(view.catalog.templates, uri, caller)
-            return item if item is None or view.shows_resource(item) else None
-        return item
+        return item if item is None or self.permits(item, caller) else None
 
     def find_contested(self, part: Contested, name: str, caller: Caller | None) -> Item | None:
-        """Find what a caller sees under a name that several servers have, if it may see only one of them."""
+        """Find what a caller sees under a name that several servers have, if it may not see all of them."""
         contest, governor = part.contests.get(name), self.hub.governor
         if contest is None or governor is None or caller is None:
             return None
         shows = partial(governor.shows, caller.principal)
-        return contest.select(lambda item: shows(item.target), partial(may_be_shown, shows)).sole
+        return contest.select(lambda item: shows(item.target), partial(may_be_shown, shows)).owner
 
     async def find_tool(self, name: str, caller: Caller) -> Item:
         """Find a tool by name, after connecting to servers that were not tried yet.

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from hubbub.client.subscriptions import ChangeEvent
+from hubbub.governance.decision import Target
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
 from hubbub.hub.change_notices import ChangeNotices
@@ -336,9 +337,14 @@ class Gateway:
             upstream.expect_capable(self._known_names(config).uniform_version)
         return upstream
 
+    def _may_read_result(self, caller: Caller, origin: object) -> bool:
+        """Whether the policy still shows a caller the tool of a stored result."""
+        governor = self.governor
+        return governor is None or not isinstance(origin, Target) or governor.shows(caller.principal, origin)
+
     def _add_front(self, name: str) -> None:
         front = Front(self, name)
-        self._results.register(front)
+        self._results.register(front, self._may_read_result)
         front.on_scope_end(self._on_scope_end)
         for wrapper in self._wrappers:
             front.peer = wrapper(front.peer)

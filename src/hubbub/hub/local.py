@@ -26,6 +26,7 @@ from hubbub.hub.forwarding.forwarded_call import NoCaller
 from hubbub.hub.forwarding.tenant_sessions import TenantSessions
 from hubbub.hub.snapshot import EMPTY_SNAPSHOT, Entry, Snapshot, parse_entries
 from hubbub.hub.upstream import Phase, ReportEvent, SessionInfo, Upstream, UpstreamOptions, UpstreamState
+from hubbub.hub.upstream_health import state_for
 from hubbub.protocol.calls import NO_META, Call, Caller, Notification, Principal, Reply
 from hubbub.protocol.jsonrpc import NULL
 from hubbub.protocol.params import PageParams
@@ -94,6 +95,10 @@ class LocalUpstream:
             calls=self._calls,
             failures=self._failures,
         )
+
+    def state_for(self, caller: Caller) -> UpstreamState:
+        """The state as it is for a caller."""
+        return state_for(caller, self.state, self._breakers)
 
     # -- lifecycle -----------------------------------------------------------------------
 

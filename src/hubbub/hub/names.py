@@ -61,6 +61,8 @@ class Names(msgspec.Struct, frozen=True):
     collisions: tuple[Collision, ...]
     preferred: dict[Offer, str] = {}
     """The name of each without collisions and without the length limit."""
+    keepers: frozenset[Offer] = frozenset()
+    """Those that get no prefix."""
     contested: dict[str, tuple[Offer, ...]] = {}
     """Names that several offers would have without the others; an offer without a name stands for a server's prefix."""
 
@@ -111,7 +113,8 @@ def assign_names(offers: Sequence[Offer], rules: Mapping[str, NamingRule], style
         owners = dict.fromkeys(Offer(server, "") for offer in group for server in foreign_prefixed.get(offer, ()))
         if len(group) > 1 or owners:
             contested[name] = (*group, *owners)
-    return Names(listed, names, ambiguous, _collisions(groups, assigned), preferred, contested)
+    keepers = frozenset(offer for offer in preferred if _is_fixed(offer, rules))
+    return Names(listed, names, ambiguous, _collisions(groups, assigned), preferred, keepers, contested)
 
 
 def prefixed_name(offer: Offer, rule: NamingRule) -> str:

@@ -42,7 +42,7 @@ from hubbub.hub.list_fetcher import LIST_KINDS
 from hubbub.hub.list_refresher import ListRefresher
 from hubbub.hub.snapshot import Snapshot
 from hubbub.hub.upstream import ReportEvent, SessionInfo, Upstream, UpstreamOptions, UpstreamState
-from hubbub.hub.upstream_health import UpstreamHealth
+from hubbub.hub.upstream_health import UpstreamHealth, state_for
 from hubbub.net.backoff import Backoff
 from hubbub.oauth.errors import UserLoginRequired
 from hubbub.ports import Sealer
@@ -145,6 +145,10 @@ class RemoteUpstream:
             sessions=len(self._link),
             is_stale=self._lists.is_stale or self._health.phase == "down",
         )
+
+    def state_for(self, caller: Caller) -> UpstreamState:
+        """The state as it is for a caller."""
+        return state_for(caller, self.state, self._breakers)
 
     # -- lifecycle -----------------------------------------------------------------------
 

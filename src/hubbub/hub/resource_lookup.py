@@ -20,10 +20,10 @@ def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLoca
     The policy has not decided about the resource itself then, unless it is listed.
     """
     shown = front.view_for(caller)
-    item = shown.resources.get(uri)
-    if item is None or not front.permits(item, caller):
-        item = front.find_contested(shown.catalog.resources, uri, caller)
-    if item is not None and shown.shows_resource(item):
+    item = front.find_contested(shown.catalog.resources, uri, caller)
+    if item is None or not shown.shows_resource(item):
+        item = shown.resources.get(uri)
+    if item is not None and front.permits(item, caller):
         return ResourceLocation(item.server, item.upstream_name)
     resolved = shown.catalog.resolve_uri(uri)
     for item in shown.templates.values():

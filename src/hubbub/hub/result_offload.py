@@ -15,7 +15,15 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hubbub import bounds
-from hubbub.hub.stored_results import format_time, read_instructions, register_result_readers, result_owner, result_uri
+from hubbub.governance.decision import Target
+from hubbub.hub.stored_results import (
+    MayRead,
+    format_time,
+    read_instructions,
+    register_result_readers,
+    result_owner,
+    result_uri,
+)
 from hubbub.hub.upstream import Upstream
 from hubbub.ports import Peer
 from hubbub.protocol.calls import Call, Notification, RawReply, Reply
@@ -57,17 +65,22 @@ class ResultOffload:
             # Asked at each call, because the settings and the snapshot may change.
             return self._settings().output_schemas and upstream.snapshot.has_output_schema(tool)
 
+        def find_target(tool: str) -> Target:
+            entry = next((entry for entry in upstream.snapshot.tools if entry.name == tool), None)
+            return Target("tool", upstream.id, tool, None if entry is None else entry.annotations)
+
         return OffloadingPeer(
             upstream if peer is None else peer,
             self.spill,
             limit=lambda: self._settings().result_bytes,
             has_output_schema=has_output_schema,
             before_store=self._apply_settings,
+            find_target=find_target,
         )
 
-    def register(self, front: Server) -> None:
-        """Register the tool and the resource that read stored results."""
-        register_result_readers(front, self.spill)
+    def register(self, front: Server, may_read: MayRead) -> None:
+        """Register the tool and the resource that read stored results; `may_read` decides by the tool of each."""
+        register_result_readers(front, self.spill, may_read)
 
     def close(self) -> None:
         """Delete all stored results."""
@@ -89,6 +102,7 @@ class OffloadingPeer:
         limit: Callable[[], int],
         has_output_schema: Callable[[str], bool],
         before_store: Callable[[], None] = lambda: None,
+        find_target: Callable[[str], Target | None] = lambda tool: None,
     ) -> None:
         self._peer = peer
         self._spill = spill
@@ -97,6 +111,8 @@ class OffloadingPeer:
         self._has_output_schema = has_output_schema
         """Whether a tool of the upstream is listed with an output schema."""
         self._before_store = before_store
+        self._find_target = find_target
+        """Returns a tool of the upstream, as policies see it."""
 
     async def request(self, call: Call) -> Reply:
         """Forward a call; replace a tool result that is too large with a preview and a link."""
@@ -117,8 +133,8 @@ class OffloadingPeer:
         if result is None or result.moved_bytes <= limit:
             return reply
         data, media_type = result.document()
-        stored = self._spill.store(result_owner(call.caller), data, media_type)
         tool: str = call.params.name
+        stored = self._spill.store(result_owner(call.caller), data, media_type, self._find_target(tool))
         needs_structured = result.structured is not None and not result.is_error and self._has_output_schema(tool)
         summary = _format_summary(result, stored, len(data))
         if needs_structured and _is_unsendable(result.structured):

@@ -65,7 +65,7 @@ def build_status(front: Front, caller: Caller) -> HubStatus:
     if is_operator and hub.pinned is not None and hub.pinned.pins.problem is not None:
         problems.append(f"the lock file of approved definitions was not applied: {hub.pinned.pins.problem}")
     for id, upstream in visible.items():
-        state, snapshot = upstream.state, hub.shown_snapshot(upstream)
+        state, snapshot = upstream.state_for(caller), hub.shown_snapshot(upstream)
         servers.append(
             (describe_phase(state) if has_tenants else msgspec.to_builtins(state))
             | {

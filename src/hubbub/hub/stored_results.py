@@ -3,14 +3,16 @@
     hub://results/{id}?offset=N          the bytes from there on, a page at a time
     hub.read_result(id, offset, limit)   the same
 
-Each page says where the next one begins. Only the caller of a tool can read its result; for others it does not exist.
+Each page says where the next one begins. Only the caller of a tool can read its result, for as long as the policy lets
+it use that tool; for others it does not exist.
 `hubbub.hub.result_offload` stores the results.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -25,6 +27,8 @@ from hubbub.server.server import Server
 from hubbub.store.spill import Owner, Part, PieceInfo, Spill
 
 RESULTS_URI: Final = "hub://results/"
+MayRead: TypeAlias = Callable[[Caller, object], bool]
+"""Whether a caller may still read results of this origin, which is a tool."""
 _MAX_OFFSET_DIGITS: Final = 20
 
 
@@ -51,7 +55,7 @@ def format_time(seconds: float) -> str:
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")
 
 
-def register_result_readers(server: Server, spill: Spill) -> None:
+def register_result_readers(server: Server, spill: Spill, may_read: MayRead = lambda caller, origin: True) -> None:
     """Register the resource and the tool that read stored results."""
 
     async def result(id: str, context: Context, offset: str = "0") -> ResourceContents:
@@ -59,7 +63,7 @@ def register_result_readers(server: Server, spill: Spill) -> None:
         uri = RESULTS_URI + id
         if not offset.isascii() or not offset.isdigit() or len(offset) > _MAX_OFFSET_DIGITS:
             raise InvalidParams(f"offset must be a number of bytes, not {offset[:20]!r}")
-        found = _read_page(spill, context.caller, id, int(offset), bounds.RESULT_PAGE_BYTES)
+        found = _read_page(spill, may_read, context.caller, id, int(offset), bounds.RESULT_PAGE_BYTES)
         if isinstance(found, PieceInfo):
             raise ResourceExpired(uri)
         if found is None:
@@ -82,7 +86,7 @@ def register_result_readers(server: Server, spill: Spill) -> None:
     ) -> ToolResult:
         """Read a page of a result that was too large to send. The last line says where the next page begins."""
         identifier = id.removeprefix(RESULTS_URI).partition("?")[0]
-        found = _read_page(spill, context.caller, identifier, offset, limit)
+        found = _read_page(spill, may_read, context.caller, identifier, offset, limit)
         if isinstance(found, PieceInfo):
             raise ToolError("This result has expired; call the tool that returned it again")
         if found is None:
@@ -104,12 +108,12 @@ def register_result_readers(server: Server, spill: Spill) -> None:
 
 
 def _read_page(
-    spill: Spill, caller: Caller, identifier: str, offset: int, limit: int
+    spill: Spill, may_read: MayRead, caller: Caller, identifier: str, offset: int, limit: int
 ) -> tuple[PieceInfo, Part] | PieceInfo | None:
     """Return a page and its result; only the result if its data has expired, None if there is none."""
     owner = result_owner(caller)
     stored = spill.find(owner, identifier)
-    if stored is None:
+    if stored is None or not may_read(caller, stored.origin):
         return None
     part = spill.read(owner, identifier, min(offset, stored.size), limit)
     return stored if part is None else (stored, part)

@@ -119,6 +119,9 @@ class Upstream(Peer, Protocol):
     def state(self) -> UpstreamState:
         """Current state and counters."""
 
+    def state_for(self, caller: Caller) -> UpstreamState:
+        """The state as it is for a caller: it may be down only for this one, whose calls have failed."""
+
     async def start(self) -> None:
         """Prepare for calls; connects to no remote server yet."""
 

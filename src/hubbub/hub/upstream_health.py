@@ -7,15 +7,25 @@ import logging
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from hubbub.client.config import ServerConfig
 from hubbub.client.reconnecting_client import ReconnectingClient
 from hubbub.errors import HubbubError
 from hubbub.hub.admission import Breaker, Breakers
 from hubbub.hub.failure_reasons import public_reason
-from hubbub.hub.upstream import Phase
+from hubbub.hub.upstream import Phase, UpstreamState
 from hubbub.protocol.calls import Caller
 
 logger = logging.getLogger("hubbub.hub")
+
+
+def state_for(caller: Caller, state: UpstreamState, breakers: Breakers) -> UpstreamState:
+    """The state of an upstream as it is for a caller."""
+    breaker = breakers.find_open(caller) if state.phase == "ready" else None
+    if breaker is None:
+        return state
+    return replace(state, phase="down", reason=breaker.reason, retry_in_s=breaker.retry_in_s)
 
 
 class UpstreamHealth:

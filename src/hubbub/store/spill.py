@@ -56,6 +56,8 @@ class PieceInfo(msgspec.Struct, frozen=True):
     """In seconds since 1970."""
     is_removed: bool = False
     """Whether it has expired or was dropped to make room."""
+    origin: object = None
+    """What it is a result of, as its writer said."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -105,11 +107,12 @@ class Spill:
             self._sweep()
             return self._readable_count
 
-    def store(self, owner: Owner, data: bytes, media_type: str) -> PieceInfo | None:
+    def store(self, owner: Owner, data: bytes, media_type: str, origin: object = None) -> PieceInfo | None:
         """Store a piece; None if it is larger than `total_bytes` or cannot be written. Blocks while it writes."""
         if len(data) > self.total_bytes:
             return None
-        info = PieceInfo(secrets.token_urlsafe(_ID_BYTES), len(data), media_type, self._clock() + self.lifetime_s)
+        expires_at = self._clock() + self.lifetime_s
+        info = PieceInfo(secrets.token_urlsafe(_ID_BYTES), len(data), media_type, expires_at, origin=origin)
         try:
             with self._lock:
                 self._sweep()
