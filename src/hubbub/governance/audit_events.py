@@ -90,11 +90,11 @@ def encode_event(event: AuditEvent, time_ns: int) -> bytes:
         encoded = _encode(_limit_texts(event))
     if not encoded.isascii() or _DELETE in encoded:
         encoded = escape_unprintable(encoded.decode()).encode()
-    second = time_ns // _NS_PER_S
+    second, nanoseconds = divmod(time_ns, _NS_PER_S)
     known, _, start = _last_second
     if known != second:
         _, _, start = _format_second(second)
-    return start + b'%06dZ",' % (time_ns // 1000 % 1_000_000) + encoded[1:-1]
+    return start + b'%06dZ",' % (nanoseconds // 1000) + encoded[1:-1]
 
 
 def decode_record(line: bytes) -> AuditRecord:

@@ -195,13 +195,14 @@ class CallQuotas:
             if isinstance(made, QuotaExceeded):
                 return made
             plan = made
+        most_times = MAX_TIMES_PER_TENANT - len(plan)
         for counter in plan:
             times = counter.times
             if counter.is_forgotten:
                 del self._plans[call]
                 return self.check(principal, server, tool)
             if len(times) < counter.amount:
-                if counter.owner.times > MAX_TIMES_PER_TENANT - len(plan):
+                if counter.owner.times > most_times:
                     wait_s = _make_room(counter.owner, len(plan), now)
                     # If there is room now, the counters of this plan may be among those that were forgotten.
                     return self.check(principal, server, tool) if wait_s is None else _refuse_full(call[0], wait_s)

@@ -312,11 +312,14 @@ class Governor:
 
     def suspends(self, call: Call, action: Action, target: Target) -> bool:
         """Whether `run` asks the caller's client for an approval that a stateless client gives in another request."""
-        if self.approvals is None or action not in _APPROVED_ACTIONS or not call.caller.revision.rounds:
+        caller = call.caller
+        if self.approvals is None or action not in _APPROVED_ACTIONS or not caller.revision.rounds:
             return False
-        if self._engine.decide(call.caller.principal, action, target).effect != "confirm":  # most calls
+        if not caller.capabilities:  # it cannot be asked
             return False
-        return must_suspend(self.approvals.settings.via, call.caller)
+        if self._engine.decide(caller.principal, action, target).effect != "confirm":  # most calls
+            return False
+        return must_suspend(self.approvals.settings.via, caller)
 
     async def _require_approval(
         self, call: Call, target: Target, decision: PolicyDecision, event: AuditEvent | None

@@ -40,7 +40,7 @@ MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
 """Records that wait to be written; when there are more, `record` waits. `record_later` may add as many again."""
 LATER_S: Final = 0.05
 """How long a record of `record_later` waits for a group to join."""
-GATHER_S: Final = 0.0005
+GATHER_S: Final = 0.001
 """How long a group waits for further callers if the last one had several: a flush costs 100 µs of CPU."""
 RETRY_S: Final = 1.0
 """After a failure, how long records that could not be written wait for the next attempt."""
