@@ -31,6 +31,9 @@ _INTERNAL_ERROR: Final = 1011
 _INVALID_DATA: Final = 1007
 _SWITCHING_PROTOCOLS: Final = 101
 _MASK_BYTES: Final = 4
+_WRONG_HANDSHAKE: Final = (
+    "Invalid WebSocket handshake; send it with HTTP/1.1, and 16 bytes in base64 as Sec-WebSocket-Key"
+)
 
 
 class WebSocketConnection(asyncio.Protocol):
@@ -83,7 +86,7 @@ class WebSocketConnection(asyncio.Protocol):
         protocol.receive_data(head)
         events = protocol.events_received()
         if not events or not isinstance(events[0], Request):
-            self._refuse_malformed(context.heads.refusal(400, "Invalid WebSocket handshake; send it with HTTP/1.1"))
+            self._refuse_malformed(context.heads.refusal(400, _WRONG_HANDSHAKE))
             return
         response = protocol.accept(events[0])
         if response.status_code != _SWITCHING_PROTOCOLS:
