@@ -154,10 +154,10 @@ def effective_tenants(config: HubConfig) -> tuple[TenantSettings, ...]:
 
     A tenant cannot use programs, unless it allows them, nor servers that need a secret which it may not use.
     """
-    return tuple(_restrict(tenant, config) for tenant in config.governance.tenants)
+    return tuple(_restrict_servers(tenant, config) for tenant in config.governance.tenants)
 
 
-def _restrict(tenant: TenantSettings, config: HubConfig) -> TenantSettings:
+def _restrict_servers(tenant: TenantSettings, config: HubConfig) -> TenantSettings:
     unusable = {upstream.id for upstream in config.upstreams if not _is_usable(upstream, tenant, config)}
     if not unusable:
         return tenant
