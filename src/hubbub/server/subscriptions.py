@@ -42,7 +42,7 @@ class Listener(Protocol):
 
     @property
     def caller(self) -> Caller | None:
-        """The client that listens; None: a server that forwards everything."""
+        """The client that listens; None: a hub, which receives and forwards all notifications."""
 
     @property
     def watching(self) -> Collection[str]:

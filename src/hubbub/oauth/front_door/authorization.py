@@ -62,7 +62,7 @@ logger = logging.getLogger("hubbub.oauth")
 
 
 def _wrap_handler(handler: Handler) -> Handler:
-    """Refuse requests of other sites, and show errors of a handler to the person."""
+    """Wrap a handler: refuse requests of other origins, and show errors as pages."""
 
     async def serve(flow: AuthorizationFlow, exchange: HttpExchange) -> None:
         try:
@@ -476,7 +476,7 @@ class AuthorizationFlow:
         return opened
 
     def _error_url(self, redirect_uri: str, state: str | None, error: str, description: str) -> str:
-        """Return where the browser takes an error to the client; the redirect URI was checked."""
+        """Return the URL that takes an error to the client. The redirect URI must have been checked."""
         answer = {"error": error, "error_description": description, **({"state": state} if state else {})}
         return add_parameters(redirect_uri, {**answer, "iss": self.config.issuer})
 

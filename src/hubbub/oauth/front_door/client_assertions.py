@@ -63,7 +63,7 @@ class ClientAssertions:
             logger.info("oauth_client_assertion_refused", extra={"client": client.client_id, "reason": str(error)})
             raise OAuthError(f"client_assertion is not accepted: {error}") from None
         except KeysUnavailable:
-            raise ServerUnavailable("The keys of the client cannot be fetched at the moment") from None
+            raise ServerUnavailable("The keys of the client cannot be fetched at the moment; try again later") from None
         return msgspec.structs.replace(client, is_authenticated=True)
 
     async def _verify(self, client: Client, signed: Any, address: str) -> bytes:
@@ -78,7 +78,9 @@ class ClientAssertions:
         keys = self._key_sets.get(url)
         if keys is None:
             if wait_s := self._attempts.wait_s(address):
-                raise ServerUnavailable("Too many keys of clients were requested", wait_s)
+                raise ServerUnavailable(
+                    "Too many client keys had to be fetched for this network address; try again later", wait_s
+                )
             self._attempts.add(address)
             keys = self._key_sets[url] = FetchedKeys(url, self._fetch, read_key_set, monotonic=self._clock)
         self._key_sets.move_to_end(url)

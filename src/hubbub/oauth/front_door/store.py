@@ -166,8 +166,8 @@ def rotate_token(
 ) -> RefreshToken | None:
     """Replace a refresh token by the next one; None if it was used before, and then the grant has ended.
 
-    A token that was replaced a moment ago gets the same next one again: many clients refresh several times at once, or
-    repeat a request whose response was lost.
+    During the grace period, the same next token is returned again: many clients refresh concurrently, or repeat a
+    request whose response was lost.
     """
     next_token = token.derive_next(key)
     max_age_s = grant.authorization.max_age_s
