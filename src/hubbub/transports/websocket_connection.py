@@ -83,7 +83,9 @@ class WebSocketConnection(asyncio.Protocol):
         protocol.receive_data(head)
         events = protocol.events_received()
         if not events or not isinstance(events[0], Request):
-            self._refuse_malformed(context.heads.refusal(400, "Invalid WebSocket handshake; send it with HTTP/1.1"))
+            self._refuse_malformed(
+                context.heads.refusal(400, "Invalid WebSocket handshake; send it as RFC 6455, section 4.1, requires")
+            )
             return
         response = protocol.accept(events[0])
         if response.status_code != _SWITCHING_PROTOCOLS:
