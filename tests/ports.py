@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 _PORTS: Final = (10_000, 32_000)
-"""Below those that outgoing connections use: they would take a port before the server does, and a client that polls may
+"""Lower than ephemeral ports: an outgoing connection could take one before the server does, and a polling client could
 connect to itself."""
 
 

@@ -346,8 +346,8 @@ HUB_SEARCH_TOOLS: Final = 50
 """Tools of a view up to which no search tool is offered."""
 HUB_CACHED_SCOPE_SETS: Final = 64
 """Groups of callers for whom one view keeps lists and the search index; the least recently used are dropped first."""
-HUB_LISTED_GROUPS: Final = 4096
-"""Groups of callers of whom the hub knows which servers they saw, to notify them when these remove their last item."""
+HUB_CALLER_GROUPS: Final = 4096
+"""Groups of callers for which a hub stores the servers they saw, to notify them when a server removes its last item."""
 HUB_SEARCH_RESULTS: Final = 50
 """Tools that one search may return."""
 HUB_LISTED_TOOL_NAMES: Final = 200

@@ -82,7 +82,7 @@ class Shares:
         if amount > free:
             return False
         if 4 * (self.total + amount) < free:
-            return True  # as the rules below would find, in more steps
+            return True  # a shortcut, with the same result as the rules below
         if "#" in owner and (tenant := tenant_of(owner)):
             held_by_tenant = self._held_by_tenant.get(tenant, 0)
             if 4 * (held_by_tenant + amount) < free:

@@ -285,7 +285,7 @@ async def test_changes_for_one_principal_reach_no_other(tmp_path: Path, part: st
 
 
 @each_part
-async def test_notifications_for_one_principal_reach_no_plain_stream_of_another(tmp_path: Path, part: str) -> None:
+async def test_notifications_for_one_principal_do_not_reach_plain_streams_of_others(tmp_path: Path, part: str) -> None:
     server = make_server()
     plain = {"Accept": "text/event-stream"}
     async with run_with_tenants(tmp_path, server, allow_plain=True) as site:

@@ -338,7 +338,7 @@ async def test_of_a_flood_of_different_denied_names_the_first_are_recorded_and_t
     assert others.decision == found[0].decision
 
 
-async def test_a_caller_hears_that_a_server_has_removed_the_last_tool_that_it_saw(tmp_path: Path) -> None:
+async def test_a_caller_is_notified_when_a_server_removes_the_last_tool_that_it_saw(tmp_path: Path) -> None:
     box = toolbox("box", "hammer", "secret_saw")
     hub = governed_hub(library(), box, folder=tmp_path, policy={"rules": [{"effect": "deny", "tools": ["secret_*"]}]})
     async with connect(hub, user("blue")) as client:

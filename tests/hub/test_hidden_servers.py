@@ -216,7 +216,7 @@ async def test_with_a_policy_only_administrators_read_metrics_and_problems_that_
 
 @pytest.mark.parametrize("prefix", ["collision", "never"])
 @pytest.mark.parametrize("names", [("shelf", WORD), (WORD, "shelf")], ids=["last", "first"])
-async def test_a_hidden_server_changes_no_name_of_what_is_visible(
+async def test_a_hidden_server_does_not_affect_names_of_visible_items(
     tmp_path: Path, names: tuple[str, ...], prefix: str
 ) -> None:
     async with run_hub(tmp_path, "rule", names=names, prefix=prefix) as (hub, beta):
@@ -244,7 +244,7 @@ async def test_a_hidden_server_changes_no_name_of_what_is_visible(
         argument = {"name": "number", "value": ""}
         completed = await hub.send(beta, "completion/complete", ref=reference, argument=argument)
         assert completed.json["result"]["completion"]["values"] == ["shelf"]
-        # Whoever sees both is told that the name is ambiguous.
+        # Callers who see both get an error that says that the name is ambiguous.
         both = await listed_names(hub, hub.ada, "tools")
         if prefix == "collision":
             assert both >= {"shelf__find", f"{WORD}__find"}
@@ -268,7 +268,7 @@ async def late() -> str:
     return "late"
 
 
-async def test_a_subscription_to_a_hidden_resource_hears_nothing(tmp_path: Path) -> None:
+async def test_a_subscription_to_a_hidden_resource_is_not_notified(tmp_path: Path) -> None:
     async with run_hub(tmp_path, "tenant") as (hub, beta):
         uris = [uri.replace("{}", WORD) for uri in URIS] + ["shared://one"]
         params = {"notifications": {"resourceSubscriptions": uris, "toolsListChanged": True}}
@@ -285,7 +285,7 @@ async def test_a_subscription_to_a_hidden_resource_hears_nothing(tmp_path: Path)
                     assert (await stream.message())["method"] == "notifications/tools/list_changed"
 
 
-async def test_changes_of_a_hidden_server_are_notified_to_those_who_see_it_only(tmp_path: Path) -> None:
+async def test_only_callers_who_see_a_server_are_notified_of_its_changes(tmp_path: Path) -> None:
     async with run_hub(tmp_path, "rule") as (hub, beta):
         selected = {"toolsListChanged": True, "promptsListChanged": True, "resourceSubscriptions": ["hub://status"]}
         body, headers = modern_request("subscriptions/listen", {"notifications": selected})
@@ -312,7 +312,7 @@ async def test_changes_of_a_hidden_server_are_notified_to_those_who_see_it_only(
                 assert (await modern.message())["method"] == "notifications/resources/updated"
 
 
-async def test_a_subscription_hears_nothing_of_a_resource_that_a_new_policy_hides(tmp_path: Path) -> None:
+async def test_a_subscription_is_not_notified_of_a_resource_that_a_new_policy_hides(tmp_path: Path) -> None:
     async with run_hub(tmp_path, "tenant") as (hub, beta):
         session = await open_session(hub.site, headers=beta)
         shelf, uris = local_server(hub, "shelf"), ["text://shelf/one", "page://shelf/1"]

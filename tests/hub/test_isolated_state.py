@@ -370,7 +370,7 @@ async def test_each_tenant_sends_its_own_secret(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.requirement("K1")
-async def test_a_server_whose_secret_a_tenant_may_not_use_does_not_exist_for_it(
+async def test_a_server_is_hidden_from_a_tenant_that_may_not_use_its_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KEY_OF_HUB", "value-of-hub-6f1c2a")

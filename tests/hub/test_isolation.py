@@ -197,7 +197,7 @@ async def test_a_failed_start_is_not_cached(tmp_path: Path) -> None:
         assert await find_session(setup, await setup.hub.other("tenant"), "1") in setup.legacy.initialized
 
 
-async def test_failures_of_one_tenant_mark_a_server_as_down_for_no_other(tmp_path: Path) -> None:
+async def test_failures_of_one_tenant_do_not_mark_a_server_as_down_for_others(tmp_path: Path) -> None:
     async with run_setup(tmp_path) as setup:
         hub, beta = setup.hub, await setup.hub.other("tenant")
         await hub.send(hub.ada, "tools/list")  # the hub's own sessions, which read the lists, are open now

@@ -1,4 +1,4 @@
-"""A load balancer: it passes each new connection to the next server in turn."""
+"""A load balancer that passes connections to servers in turn (round robin)."""
 
 import socket
 import threading

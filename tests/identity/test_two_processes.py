@@ -1,4 +1,4 @@
-"""Two processes of one hub behind a balancer: what one of them began, the other one continues."""
+"""Two processes of one hub behind a load balancer: each continues logins that the other began."""
 
 import asyncio
 import base64

@@ -64,7 +64,7 @@ DIFFERENCES = [
         REFUSED,
         SERVED,
         REFUSED,
-        "skipped only for the sake of old clients (RFC 9112, section 2.2); no MCP client sends it",
+        "RFC 9112, section 2.2, asks servers to skip it for old clients; no MCP client sends it",
     ),
     Difference(
         "line feed before the request",
@@ -127,7 +127,11 @@ DIFFERENCES = [
     Difference("target that is a query", REFUSED, REFUSED, SERVED, "no form of a target (RFC 9112, section 3.2)"),
     Difference("no Host", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2"),
     Difference(
-        "no Host in HTTP/1.0", REFUSED, LAST, LAST, "allowed, but the site that it is for cannot be checked; gets 403"
+        "no Host in HTTP/1.0",
+        REFUSED,
+        LAST,
+        LAST,
+        "valid in HTTP/1.0, but a missing `Host` cannot be checked; refused with 403",
     ),
     Difference("two Hosts", REFUSED, SERVED, REFUSED, "RFC 9112, section 3.2"),
     Difference(
@@ -165,8 +169,8 @@ DIFFERENCES = [
         LAST,
         OTHER,
         SERVED,
-        "answered over HTTP with its whole body, which uvicorn drops (Java's client sends one in its first request); "
-        "then closed, because a proxy may have switched",
+        "served over HTTP with its body, which uvicorn drops (Java's client sends this first); "
+        "then closed, because a proxy may have switched protocols",
         rb"(?i)\r\nconnection:[^\r\n]*upgrade",
     ),
     Difference(

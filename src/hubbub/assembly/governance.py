@@ -150,14 +150,14 @@ class GovernorSetup:
 
 
 def effective_tenants(config: HubConfig) -> tuple[TenantSettings, ...]:
-    """The tenants with the servers that each may use.
+    """Return the tenants, each with the servers that it may use.
 
-    A tenant cannot use programs, unless it allows them, nor servers that need a secret which it may not use.
+    These are no programs if it has no `allow_stdio`, and no servers that need a secret which it may not use.
     """
-    return tuple(_restrict(tenant, config) for tenant in config.governance.tenants)
+    return tuple(_restrict_servers(tenant, config) for tenant in config.governance.tenants)
 
 
-def _restrict(tenant: TenantSettings, config: HubConfig) -> TenantSettings:
+def _restrict_servers(tenant: TenantSettings, config: HubConfig) -> TenantSettings:
     unusable = {upstream.id for upstream in config.upstreams if not _is_usable(upstream, tenant, config)}
     if not unusable:
         return tenant

@@ -158,8 +158,8 @@ def _apply_flags(target: str, settings: OAuth, changes: dict[str, Any]) -> OAuth
 def _choose_redirect_uri(server: ServerConfig, settings: OAuth) -> str | None:
     """Return the redirect URI; None: the default one, with which clients are registered by hand.
 
-    Clients that are registered now have one for each server (RFC 9700, 4.4.2.2). Otherwise the authorization server of
-    a malicious one could send the browser on to that of another server, and get its code.
+    Clients that are registered now have one for each server (RFC 9700, 4.4.2.2). Otherwise a malicious server could
+    send the browser to the authorization server of another one, and obtain its code.
     """
     if settings.redirect_uri is not None or settings.client_id is not None or settings.client_metadata_url is not None:
         return settings.redirect_uri

@@ -12,10 +12,10 @@ from hubbub.cli.options import config_option, private_network_option
 from hubbub.cli.output import write_lines
 from hubbub.cli.stored_logins import (
     auth_settings,
+    find_resource_url,
     hub_options,
     make_oauth_client,
     resolve_remote,
-    resource_of,
     upstream_key_option,
 )
 from hubbub.cli.target import TargetOptions
@@ -77,7 +77,7 @@ async def _log_out(target: str | None, options: TargetOptions) -> int:
     from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
 
     store = FileCredentialStore()
-    resource = None if target is None else resource_of(target, options)
+    resource = None if target is None else find_resource_url(target, options)
     keys = await store.list(resource=resource, principal="")
     if not keys:
         note("no stored logins" if resource is None else f"not logged in at {resource}")

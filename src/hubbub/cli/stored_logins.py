@@ -110,7 +110,7 @@ def auth_settings(config: ServerConfig) -> OAuth:
     return config.auth if isinstance(config.auth, OAuth) else OAuth()
 
 
-def resource_of(target: str, options: TargetOptions) -> str:
+def find_resource_url(target: str, options: TargetOptions) -> str:
     """Return the URL under which the logins at a server are stored.
 
     Raises: SettingsError.

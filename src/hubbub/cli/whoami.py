@@ -11,7 +11,7 @@ from hubbub.cli.client_runner import run
 from hubbub.cli.errors import FAILED
 from hubbub.cli.options import config_option, json_option
 from hubbub.cli.output import write_json, write_lines
-from hubbub.cli.stored_logins import format_login, read_logins, resource_of
+from hubbub.cli.stored_logins import find_resource_url, format_login, read_logins
 from hubbub.cli.target import TargetOptions
 from hubbub.cli.terminal import note
 
@@ -42,7 +42,7 @@ async def _show(target: str | None, options: TargetOptions, *, as_json: bool) ->
     from hubbub.oauth.client.credential_store import FileCredentialStore  # late: `hubbub --help` loads this module
 
     store = FileCredentialStore()
-    resource = None if target is None else resource_of(target, options)
+    resource = None if target is None else find_resource_url(target, options)
     logins = await read_logins(store, resource)
     if as_json:
         write_json({"store": await store.kind(), "logins": msgspec.to_builtins(logins)})

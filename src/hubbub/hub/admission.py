@@ -205,7 +205,7 @@ class Breakers:
     def is_closed(self) -> bool:
         """Whether the upstream is known to answer callers.
 
-        Calls of one tenant may fail because of what only this tenant sends: for others, that proves nothing.
+        With several tenants, it is until calls of two of them fail: requests of one tenant may be the cause.
         """
         if not self.shared.is_closed:
             return False

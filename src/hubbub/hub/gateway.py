@@ -20,7 +20,7 @@ from hubbub.client.subscriptions import ChangeEvent
 from hubbub.governance.decision import Target
 from hubbub.hub.builtin_tools import is_status_tool
 from hubbub.hub.catalog import Catalog, ListedNames, build_catalog
-from hubbub.hub.change_notices import ChangeNotices
+from hubbub.hub.change_notifier import ChangeNotifier
 from hubbub.hub.config import HubConfig, UpstreamConfig
 from hubbub.hub.forwarding.forwarded_call import accepts_client_requests
 from hubbub.hub.forwarding.tenant_sessions import TenantSessions
@@ -118,7 +118,7 @@ class Gateway:
         """The fronts of the named views."""
         for upstream in config.upstreams:
             self._add(self._make_upstream(upstream, config.hub))
-        self.subscriptions, self.notices = Subscriptions(self.upstreams, self._watched_uris), ChangeNotices(self)
+        self.subscriptions, self.notices = Subscriptions(self.upstreams, self._watched_uris), ChangeNotifier(self)
         for name in ("", *config.views):
             self._add_front(name)
 

@@ -259,7 +259,7 @@ class LocalUpstream:
 
     @property
     def caller(self) -> None:
-        """None, likewise."""
+        """None, for the same reason."""
 
     def expect_capable(self, uniform_version: str | None = None) -> bool:
         """Do nothing: it lists the same tools to every client."""

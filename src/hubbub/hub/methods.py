@@ -28,7 +28,7 @@ from hubbub.governance.decision import Action, Target, TargetKind
 from hubbub.hub.builtin_tools import CallArguments, builtin_target
 from hubbub.hub.config import CALL, HUB_ID
 from hubbub.hub.forwarding.forwarded_call import principal_name
-from hubbub.hub.resource_lookup import is_own
+from hubbub.hub.resource_lookup import is_hub_resource
 from hubbub.hub.rewrite import (
     as_tool_call,
     make_read_call,
@@ -191,7 +191,7 @@ async def list_templates(front: Front, call: Call) -> Reply:
 
 async def read_resource(front: Front, call: Call) -> Reply:
     uri = call.params.uri
-    if is_own(front, uri):
+    if is_hub_resource(front, uri):
         target = Target("resource", HUB_ID, uri)
         return await _use(front, call, "read", target, lambda inner: own.read_resource(front, inner))
     found = front.locate_resource(uri, call.caller)
@@ -263,7 +263,7 @@ async def unsubscribe(front: Front, call: Call) -> Reply:
 async def _subscribe_upstream(front: Front, call: Call, uri: str) -> ResourceLocation | None:
     """Subscribe to a resource at its upstream; None for resources of the hub itself."""
     governor = front.hub.governor
-    if is_own(front, uri):
+    if is_hub_resource(front, uri):
         if governor is not None:
             await governor.admit(call, "subscribe", Target("resource", HUB_ID, uri))
         return None

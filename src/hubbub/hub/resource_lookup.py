@@ -17,7 +17,7 @@ _HUB_SCHEME: Final = "hub://"
 def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLocation | None:
     """Find the upstream of a resource that is listed, fits a template, or has the prefix of a server.
 
-    The policy has not decided about the resource itself then, unless it is listed.
+    The policy has decided about the resource itself only if it is listed.
     """
     shown = front.view_for(caller)
     item = front.find_contested(shown.catalog.resources, uri, caller)
@@ -29,27 +29,27 @@ def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLoca
     for item in shown.templates.values():
         if item.template is None:
             continue
-        own = uri
+        upstream_uri = uri
         if item.name != item.upstream_name:
             if resolved is not None and resolved[0] == item.server:
-                own = resolved[1]
+                upstream_uri = resolved[1]
             elif front.find_contested(shown.catalog.templates, item.upstream_name, caller) is not item:
                 continue
-        if item.template.match(own) is not None and front.permits(item, caller):
-            return ResourceLocation(item.server, own)
+        if item.template.match(upstream_uri) is not None and front.permits(item, caller):
+            return ResourceLocation(item.server, upstream_uri)
     if resolved is not None and shown.has_server(resolved[0]) and not _is_hidden(front, *resolved, caller):
         return ResourceLocation(*resolved)
     return None
 
 
-def is_own(front: Front, uri: str) -> bool:
-    """Whether a URI is that of a resource of the hub itself."""
+def is_hub_resource(front: Front, uri: str) -> bool:
+    """Whether a URI names a resource of the hub itself."""
     return uri.startswith(_HUB_SCHEME) and front.resources.find(uri) is not None
 
 
 def may_watch(front: Front, uri: str, caller: Caller) -> bool:
     """Whether a caller may subscribe to a resource."""
-    if is_own(front, uri):
+    if is_hub_resource(front, uri):
         return front.permits_resource(HUB_ID, uri, caller)
     if front.locate_resource(uri, caller) is not None:
         return True

@@ -32,8 +32,8 @@ class ErrorResponse(msgspec.Struct, frozen=True):
     error: str = ""
     error_description: str = ""
 
-    def masked(self, form: Mapping[str, str], headers: Mapping[str, str], secret: str) -> ErrorResponse:
-        """Return it without the values that the request had, which the server may have repeated."""
+    def mask_sent_values(self, form: Mapping[str, str], headers: Mapping[str, str], secret: str) -> ErrorResponse:
+        """Return the error without values of the request, which the server may have repeated."""
         sent = [*form.values(), *(value.removeprefix("Basic ") for value in headers.values()), secret]
         return ErrorResponse(mask_values(self.error, sent), mask_values(self.error_description, sent))
 

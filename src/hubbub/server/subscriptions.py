@@ -42,7 +42,7 @@ class Listener(Protocol):
 
     @property
     def caller(self) -> Caller | None:
-        """The client that listens; None: a server that forwards everything."""
+        """The client that listens; None: a hub, which receives and forwards all notifications."""
 
     @property
     def watching(self) -> Collection[str]:
@@ -91,12 +91,12 @@ class Broadcaster:
         """Return the URIs of all resources with a subscriber."""
         return {uri for listener in self._listeners for uri in listener.watching}
 
-    def publish(self, note: Notification, concerns: Callable[[Caller], bool] | None = None) -> None:
-        """Pass a notification to every listener that it concerns.
+    def publish(self, note: Notification, may_receive: Callable[[Caller], bool] | None = None) -> None:
+        """Pass a notification to every listener that may receive it.
 
-        `concerns`: whether a caller may know of the change; None: everyone may.
+        `may_receive`: whether the policy shows a caller what has changed; None: every caller may receive it.
         """
-        uri = note.params.uri if concerns is not None and note.method == RESOURCE_UPDATED else None
+        uri = note.params.uri if may_receive is not None and note.method == RESOURCE_UPDATED else None
         for listener in list(self._listeners):
             if note.principal is not None and listener.principal not in (note.principal, None):
                 continue
@@ -105,7 +105,7 @@ class Broadcaster:
             if uri is not None and uri not in listener.watching:
                 continue
             caller = listener.caller
-            if concerns is None or caller is None or concerns(caller):
+            if may_receive is None or caller is None or may_receive(caller):
                 listener.handle_change(note)
 
     def __len__(self) -> int:

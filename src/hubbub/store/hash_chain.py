@@ -54,12 +54,12 @@ class Chain:
         return True
 
 
-def link_line(members: bytes, previous_hash: str, first: bytes = b"") -> tuple[bytes, str]:
+def link_line(members: bytes, previous_hash: str, prefix: bytes = b"") -> tuple[bytes, str]:
     """Return the line of a record and its hash.
 
-    `members` are those of a JSON object, without its braces; `first` are members before them, with a comma after each.
+    `members`: those of a JSON object, without its braces; `prefix`: members before them, each followed by a comma.
     """
-    start = b"".join((b"{", first, members, b',"previous_hash":"', previous_hash.encode(), b'"'))
+    start = b"".join((b"{", prefix, members, b',"previous_hash":"', previous_hash.encode(), b'"'))
     digest = sha256(start + b"}").hexdigest()
     return b"".join((start, b',"hash":"', digest.encode(), b'"}\n')), digest
 

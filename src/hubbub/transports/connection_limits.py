@@ -71,8 +71,8 @@ class UnreadOutput:
         self._bytes = unread_bytes
         return unread_bytes > 0 and now - self._since > max_stall_s
 
-    def forget(self) -> None:
-        """Measure anew, because the caller has read until there was room for more."""
+    def restart(self) -> None:
+        """Restart the measurement, because the caller has read enough for more to be written."""
         self._bytes = 0
 
 

@@ -166,7 +166,7 @@ class HttpConnection(HeadReader, asyncio.Protocol):
     def resume_writing(self) -> None:
         """Continue streams and further responses."""
         self.is_write_paused = False
-        self._unread_output.forget()
+        self._unread_output.restart()
         self._wake_writer()
         if self._current is None:
             self._start_next()

@@ -210,6 +210,6 @@ def encode_head(raw: RawHead, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def encode_handshake(raw: RawHead, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Encode what the WebSocket parser checks. The rest was checked here, and the parser has other limits for it."""
+    """Encode the headers that the WebSocket parser needs; its own limits on heads are lower than `max_head_bytes`."""
     method, _, version = raw
     return encode_head((method, b"/", version), [field for field in fields if field[0] in _HANDSHAKE_HEADERS])

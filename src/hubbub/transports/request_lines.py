@@ -17,10 +17,10 @@ _LINE_END: Final = b"\r\n"
 MAX_LENGTH_DIGITS: Final = 20
 """The largest length that llhttp accepts has 20 digits. `int` fails for more than 4,300."""
 _HEX_DIGITS: Final = b"0123456789abcdefABCDEF"
-_SIZE_LINE: Final = re.compile(rb"([%b]{1,%d})(?![%b])[^\n]*\n" % (_HEX_DIGITS, MAX_LENGTH_DIGITS, _HEX_DIGITS))
-"""A whole line that begins a chunk."""
+_CHUNK_SIZE_LINE: Final = re.compile(rb"([%b]{1,%d})(?![%b])[^\n]*\n" % (_HEX_DIGITS, MAX_LENGTH_DIGITS, _HEX_DIGITS))
+"""A complete line that begins a chunk."""
 WRONG_LINE: Final = Refusal(400, "Malformed request line; send `METHOD target HTTP/1.1` with single spaces")
-LINE_END_FIRST: Final = "Malformed request: a line end precedes the request line; send nothing between requests"
+LEADING_LINE_END: Final = "Malformed request: a line end precedes the request line; send nothing between requests"
 LONG_LENGTH: Final = Refusal(
     400, f"Content-Length has more than {MAX_LENGTH_DIGITS} digits; send it without leading zeros"
 )
@@ -28,13 +28,13 @@ LONG_CHUNK_SIZE: Final = f"The size of a chunk has more than {MAX_LENGTH_DIGITS}
 
 
 class InvalidLine(Exception):
-    """A line is refused although llhttp accepts it; the text is for the caller."""
+    """A line that llhttp accepts, but this server refuses. The text is sent to the caller."""
 
 
 class RequestLines:
     """Finds the request lines, and the sizes of chunks, in what one connection receives."""
 
-    __slots__ = ("_body_bytes_left", "_is_in_chunks", "_is_in_line", "_line", "_size", "_tail")
+    __slots__ = ("_body_bytes_left", "_chunk_size_line", "_is_in_chunks", "_is_in_line", "_line", "_tail")
 
     def __init__(self) -> None:
         self._line = b""
@@ -43,9 +43,9 @@ class RequestLines:
         self._tail = b""
         """The last bytes before this data, which may be the first bytes of `_END`."""
         self._body_bytes_left = 0
-        """Of a body with a length, or of a chunk and the line end after it."""
+        """Bytes left of a body with a length, or of a chunk and the line end after it."""
         self._is_in_chunks = False
-        self._size = b""
+        self._chunk_size_line = b""
         """The first bytes of the line that begins a chunk, as received so far."""
 
     def find_end(self, data: bytes, start: int, max_bytes: int) -> int:
@@ -81,7 +81,7 @@ class RequestLines:
     def _read_line(self, data: bytes, start: int, size: int) -> None:
         if not self._line and data[start] in _LINE_END:
             # Refused at once: the parser skips it, so that the next request might be one that needs no parser.
-            raise InvalidLine(LINE_END_FIRST)
+            raise InvalidLine(LEADING_LINE_END)
         end = data.find(b"\n", start, size) + 1
         self._line += data[start : end or size]
         self._is_in_line = not end
@@ -90,16 +90,16 @@ class RequestLines:
         """Return where the trailers begin; `size` if they do not begin before it."""
         start += self._body_bytes_left
         while start < size:
-            line = None if self._size else _SIZE_LINE.match(data, start, size)
+            line = None if self._chunk_size_line else _CHUNK_SIZE_LINE.match(data, start, size)
             if line is not None:
                 digits, end = line[1], line.end()
             else:
                 end = data.find(b"\n", start, size) + 1
-                digits = self._read_size(data[start : end or size])
+                digits = self._read_chunk_size(data[start : end or size])
                 if not end:
                     self._body_bytes_left = 0
                     return size
-                self._size = b""
+                self._chunk_size_line = b""
             chunk_bytes = int(digits or b"0", 16)  # llhttp refuses a line without digits
             if not chunk_bytes:
                 self._is_in_chunks = False
@@ -110,10 +110,10 @@ class RequestLines:
         self._body_bytes_left = start - size
         return size
 
-    def _read_size(self, piece: bytes) -> bytes:
+    def _read_chunk_size(self, piece: bytes) -> bytes:
         """Keep a piece of the line that begins a chunk; return the digits of its size."""
-        self._size = (self._size + piece[: MAX_LENGTH_DIGITS + 1])[: MAX_LENGTH_DIGITS + 1]
-        digits = self._size[: len(self._size) - len(self._size.lstrip(_HEX_DIGITS))]
+        self._chunk_size_line = (self._chunk_size_line + piece[: MAX_LENGTH_DIGITS + 1])[: MAX_LENGTH_DIGITS + 1]
+        digits = self._chunk_size_line[: len(self._chunk_size_line) - len(self._chunk_size_line.lstrip(_HEX_DIGITS))]
         if len(digits) > MAX_LENGTH_DIGITS:
             raise InvalidLine(LONG_CHUNK_SIZE)
         return digits
@@ -133,7 +133,7 @@ class RequestLines:
 
     def end_request(self) -> None:
         """Expect the line of the next request."""
-        self._line = self._size = self._tail = b""
+        self._line = self._chunk_size_line = self._tail = b""
         self._is_in_line = True
         self._is_in_chunks = False
         self._body_bytes_left = 0

@@ -246,7 +246,7 @@ class WebSocketConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Let `send` continue, and send the pong that was held back."""
         self._is_write_paused = False
-        self._unread_output.forget()
+        self._unread_output.restart()
         if self._held_pong and not self._is_ended:
             self.transport.write(b"".join(self._held_pong))
         self._held_pong = []

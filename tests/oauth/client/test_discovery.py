@@ -120,7 +120,7 @@ async def test_metadata_of_another_issuer_is_refused(difference: str) -> None:
 
 
 @pytest.mark.parametrize(("named", "own"), [("", "/"), ("/", "")])
-async def test_an_issuer_may_be_named_with_and_without_a_slash_at_its_end(named: str, own: str) -> None:
+async def test_a_slash_at_the_end_of_an_issuer_is_ignored(named: str, own: str) -> None:
     """As in the metadata of the MCP servers of Google, whose issuer is `https://accounts.google.com`."""
     async with protected_server() as server:
         server.resource["authorization_servers"] = [server.origin + named]

@@ -60,7 +60,7 @@ async def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
         yield publisher
 
 
-def app_of(door: Door, publisher: Publisher) -> App:
+def make_app(door: Door, publisher: Publisher) -> App:
     return App(door, publisher.url, redirect_uri="https://app.example/callback")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.oauth.front_door.client_publisher import Publisher, allow, app_of, publish
+from tests.oauth.front_door.client_publisher import Publisher, allow, make_app, publish
 from tests.oauth.front_door.door_site import App, Door, open_door
 
 from hubbub.net.egress_rules import NO_RULES
@@ -26,7 +26,7 @@ class KeyedApp:
     def __init__(self, door: Door, publisher: Publisher) -> None:
         self.door = door
         self.publisher = publisher
-        self.app: App = app_of(door, publisher)
+        self.app: App = make_app(door, publisher)
         self.key = JwtSigningKey.generate()
         self.publish_key("first")
         publisher.document |= {"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": publisher.keys_url}
@@ -104,7 +104,7 @@ async def test_a_client_that_may_be_public_needs_no_keys(tmp_path: Path, monkeyp
     async with publish(tmp_path, monkeypatch) as publisher, open_door(tmp_path, **allow(publisher)) as door:
         publisher.document["token_endpoint_auth_method"] = "tls_client_auth"
         publisher.document["token_endpoint_auth_methods_supported"] = ["none", "tls_client_auth"]
-        assert await app_of(door, publisher).tokens()
+        assert await make_app(door, publisher).tokens()
 
 
 def _now(client: KeyedApp) -> int:
@@ -160,9 +160,7 @@ async def test_a_client_may_replace_its_keys(tmp_path: Path, monkeypatch: pytest
         assert error(page) == (401, "invalid_client")
 
 
-async def test_keys_that_cannot_be_fetched_can_be_asked_for_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_fetch_of_keys_is_a_temporary_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_keyed_app(tmp_path, monkeypatch) as client:
         code = await client.code()
         client.publisher.is_down = True
@@ -184,11 +182,11 @@ async def test_keys_at_an_address_that_clients_must_not_name_are_not_fetched(
         assert client.publisher.key_requests == 0
 
 
-async def test_one_address_cannot_have_many_key_sets_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_key_sets_fetched_for_one_address_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENTS_PER_MINUTE", 1)
     assertions = ClientAssertions(frozenset(), lambda: NO_RULES, time.time)
     signed = JwtSigningKey.generate().sign({}, header={"typ": "JWT"})
-    for number, message in enumerate(("cannot be fetched at the moment", "Too many keys")):
+    for number, message in enumerate(("cannot be fetched at the moment", "Too many client keys")):
         url = f"https://127.0.0.1/{number}"
         client = Client(client_id=url, name="x", redirect_uris=(), auth_method="private_key_jwt", jwks_uri=url)
         with pytest.raises(ServerUnavailable, match=message):

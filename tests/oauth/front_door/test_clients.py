@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.http.in_process_server import wait_until
-from tests.oauth.front_door.client_publisher import Publisher, allow, app_of, publish, publish_to_door
+from tests.oauth.front_door.client_publisher import Publisher, allow, make_app, publish, publish_to_door
 from tests.oauth.front_door.door_site import REDIRECT_URI, App, Clock, open_door
 
 from hubbub import HubbubError, MetadataError
@@ -132,7 +132,7 @@ async def test_unused_registrations_expire_and_make_room(
 
 async def test_a_client_is_known_by_the_document_at_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
-        app = app_of(door, publisher)
+        app = make_app(door, publisher)
         page = await app.consent()
         assert "<dd>published by <strong>localhost</strong>: Published app</dd>" in page.text
         assert "unverified" not in page.text
@@ -178,7 +178,7 @@ async def test_a_wrong_document_is_refused(
 ) -> None:
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         publisher.document |= changes
-        assert (await app_of(door, publisher).open()).status == 400
+        assert (await make_app(door, publisher).open()).status == 400
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ async def test_a_document_that_is_not_there_or_elsewhere_is_refused(
 ) -> None:
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
         publisher.head = head
-        assert (await app_of(door, publisher).open()).status == status
+        assert (await make_app(door, publisher).open()).status == status
 
 
 FAULTS: dict[str, Callable[[Publisher], None]] = {
@@ -211,7 +211,7 @@ async def test_a_client_refreshes_while_its_document_cannot_be_fetched(
 ) -> None:
     monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENT_TIMEOUT_S", 0.5)
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
-        app = app_of(door, publisher)
+        app = make_app(door, publisher)
         tokens = await app.tokens()
         FAULTS[fault](publisher)
         door.clock.added_s += 601
@@ -230,7 +230,7 @@ async def test_a_client_refreshes_while_its_document_cannot_be_fetched(
 
 async def test_a_client_whose_document_was_removed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
-        app = app_of(door, publisher)
+        app = make_app(door, publisher)
         tokens = await app.tokens()
         publisher.head = "404 Not Found"
         door.clock.added_s += 601
@@ -245,7 +245,7 @@ async def test_requests_for_too_many_documents_can_be_repeated_later(
 ) -> None:
     monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENTS_PER_MINUTE", 1)
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
-        app = app_of(door, publisher)
+        app = make_app(door, publisher)
         tokens = await app.tokens()
         form = {"grant_type": "refresh_token", "refresh_token": "x.y", "client_id": publisher.url + "/other"}
         page = await door.send("/oauth/token", form)
@@ -259,7 +259,7 @@ async def test_a_caller_over_its_limit_does_not_postpone_the_fetch_of_a_document
 ) -> None:
     monkeypatch.setattr("hubbub.oauth.front_door.limits.CLIENT_DOCUMENTS_PER_MINUTE", 1)
     async with publish_to_door(tmp_path, monkeypatch) as (publisher, door):
-        app = app_of(door, publisher)
+        app = make_app(door, publisher)
         tokens = await app.tokens()
         form = {"grant_type": "refresh_token", "refresh_token": "x.y"}
         door.clock.added_s += 601

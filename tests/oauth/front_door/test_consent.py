@@ -26,7 +26,7 @@ async def test_the_page_names_the_app_the_scopes_the_redirect_and_the_account(tm
         assert "Notes &amp; more" in page.text
 
 
-async def test_the_name_of_an_app_cannot_pass_for_its_identity(tmp_path: Path) -> None:
+async def test_the_name_of_an_app_cannot_imitate_its_identity(tmp_path: Path) -> None:
     async with open_door(tmp_path) as door:
         name = "Mail, published by claude.ai"
         client = await door.register(WEB_REDIRECT_URI, client_name=name)

@@ -420,7 +420,7 @@ class SessionPool:
         return self.tenants.lifetimes.get(session.principal.tenant, self._default_lifetimes)
 
     def _expires_at(self, session: UpstreamSession) -> float:
-        """From when on no call gets a session, on the loop's clock."""
+        """Return the time on the loop's clock from which calls do not get a session any more."""
         return session.opened_at + self.tenants.lifetimes.get(session.principal.tenant, self._default_lifetimes).max_s
 
     def _due_at(self, session: UpstreamSession) -> float:

@@ -40,7 +40,7 @@ class TenantSessions:
     def __init__(self, tenants: Iterable[TenantSettings] = ()) -> None:
         self._settings: dict[str, TenantSettings] = {}
         self.lifetimes: dict[str, Lifetimes] = {}
-        """The lifetimes of each tenant's sessions; of others, the upstream decides."""
+        """The session lifetimes of each tenant. Others have those of the upstream."""
         self._sessions: dict[str, dict[UpstreamSession, _Entry]] = {}
         self.configure(tenants)
 

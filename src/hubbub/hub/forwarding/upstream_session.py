@@ -36,7 +36,7 @@ class UpstreamSession:
         self.profile = profile
         """None: the default session, which declares no capabilities unless it has a scope."""
         self.owner = "" if profile is None else profile.owner
-        """Whose share of the sessions it uses."""
+        """The owner of the share of sessions that it uses."""
         self.scope: object = None
         """`ForwardedCall.scope` of the client that has this session alone, or had it last."""
         self.sends_uncorrelated = False

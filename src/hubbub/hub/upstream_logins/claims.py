@@ -1,4 +1,4 @@
-"""Remember how links to log in were used: the first claim on a name wins, at any process if there is a database."""
+"""Stores how login links were used, and logouts. The first claim on a name wins, at all processes with a database."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class ClaimStore(Protocol):
         """Return the value of the first claim on a name, which is this one if there was none."""
 
     async def replace_claim(self, name: str, value: str, expires_at: float) -> None:
-        """Claim a name, whether or not there is a claim on it."""
+        """Store a claim in place of the one on this name, if any."""
 
     async def find_claim(self, name: str) -> str | None:
-        """Return the value of the first claim on a name; None: there was none, or it has expired."""
+        """Return the value of the claim on a name; None: there is none, or it has expired."""
 
 
 class MemoryClaims:
@@ -40,11 +40,11 @@ class MemoryClaims:
         return self._claims.setdefault(name, (value, expires_at))[0]
 
     async def replace_claim(self, name: str, value: str, expires_at: float) -> None:
-        """Claim a name, whether or not there is a claim on it."""
+        """Store a claim in place of the one on this name, if any."""
         self._claims.pop(name, None)
         await self.claim(name, value, expires_at)
 
     async def find_claim(self, name: str) -> str | None:
-        """Return the value of the first claim on a name; None: there was none, or it has expired."""
+        """Return the value of the claim on a name; None: there is none, or it has expired."""
         value, expires_at = self._claims.get(name, (None, 0.0))
         return value if expires_at > self._clock() else None

@@ -96,8 +96,10 @@ class ConnectPages:
     def routes(self) -> Mapping[str, PublicRoute]:
         """The routes by path."""
         return {
-            CONNECT_PATH: PublicRoute({"GET": self._serving(self._show), "POST": self._serving(self._continue)}),
-            CALLBACK_PATH: PublicRoute({"GET": self._serving(self._finish)}),
+            CONNECT_PATH: PublicRoute(
+                {"GET": self._wrap_handler(self._show), "POST": self._wrap_handler(self._continue)}
+            ),
+            CALLBACK_PATH: PublicRoute({"GET": self._wrap_handler(self._finish)}),
             pages.STYLE_PATH: PublicRoute({"GET": serve_style}),
         }
 
@@ -191,7 +193,7 @@ close the page.</p>
         state = first(read_query(exchange), "state")
         pending = self._read_pending(exchange, state)
         if exchange.path != CALLBACK_PATH + pending.link.server:
-            # Its code is of the authorization server of another login, which that of this one must not get (mix-up).
+            # The code is of a login at another server; the authorization server of this one must not get it (mix-up).
             logger.warning("login_redirect_of_other_server", extra={"server": pending.link.server})
             raise LinkRefused(_OTHER_SERVER)
         await self._upstream_logins.finish(pending.link, pending.login, exchange.query)
@@ -240,7 +242,9 @@ close the page.</p>
     async def _link(self, exchange: HttpExchange) -> LoginLink:
         return await self._upstream_logins.open_link(exchange.path.removeprefix(CONNECT_PATH))
 
-    def _serving(self, handler: Callable[[HttpExchange], Awaitable[None]]) -> Callable[[HttpExchange], Awaitable[None]]:
+    def _wrap_handler(
+        self, handler: Callable[[HttpExchange], Awaitable[None]]
+    ) -> Callable[[HttpExchange], Awaitable[None]]:
         async def serve(exchange: HttpExchange) -> None:
             try:
                 check_origin(exchange, self._upstream_logins.base_url)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 CONNECT_PATH: Final = "/oauth/connect/"
 CALLBACK_PATH: Final = "/oauth/upstream/callback/"
-"""Followed by the name of the server: a redirect for one must not be taken for that of another (RFC 9700, 4.4.2.2)."""
+"""The name of the server follows, so that no redirect is accepted for another server (RFC 9700, 4.4.2.2)."""
 ELICITATION_COMPLETE: Final = "notifications/elicitation/complete"
 _LINK: Final = "login link"
 _BROWSER: Final = "browser"
@@ -70,7 +70,7 @@ class LoginLink(msgspec.Struct, frozen=True, array_like=True):
     identification: Identification = "none"
     """How the page identifies the person who opens it: with the kind of credential that the user called with."""
     made_at: float = 0.0
-    """A later logout of the user ends it."""
+    """When it was made. A later logout of the user ends it."""
 
 
 class LinkRefused(HubbubError):
@@ -87,7 +87,7 @@ class UpstreamLogins:
 
     # -- servers ---------------------------------------------------------------------------
 
-    def _all(self) -> list[ServerLogins]:
+    def _list_server_logins(self) -> list[ServerLogins]:
         return [logins for id in self._hub.upstreams if (logins := self.find(id)) is not None]
 
     def visible(self, shown: CatalogView, shows: Shows) -> list[str]:
@@ -95,7 +95,7 @@ class UpstreamLogins:
         # Nothing of a server is listed until the first user has logged in.
         return [
             id
-            for id in (logins.server for logins in self._all())
+            for id in (logins.server for logins in self._list_server_logins())
             if shown.has_server(id) and (id in shown.offering_servers or shows(Target("tool", id, CONNECT)))
         ]
 
@@ -276,7 +276,7 @@ class UpstreamLogins:
 
         Raises: SettingsError, if a store belongs to another hub.
         """
-        for logins in self._all():
+        for logins in self._list_server_logins():
             try:
                 await logins.open_store()
             except StoreFailed as error:  # the next use opens it
@@ -307,7 +307,7 @@ class UpstreamLogins:
         tenants = self._hub.main_front.tenants
         if tenants is None:
             return
-        for logins in self._all():
+        for logins in self._list_server_logins():
             for user in await logins.users():
                 if user.tenant and user.tenant not in tenants:
                     logins.definitions.exclude(user.key)
@@ -333,7 +333,7 @@ class UpstreamLogins:
         """Return the logins that this logout would end: the server and the user."""
         return [
             (logins.server, user.principal)
-            for logins in self._all()
+            for logins in self._list_server_logins()
             if logout.server in (None, logins.server)
             for user in await logins.users()
             if logout.matches(user.principal)
@@ -342,11 +342,11 @@ class UpstreamLogins:
     async def log_out(self, logout: Logout) -> int:
         """End the logins of users who are logged out of the hub; return their number. Their sessions have ended."""
         count = 0
-        for logins in self._all():
+        for logins in self._list_server_logins():
             if logout.server not in (None, logins.server):
                 continue
             # First, so that a login that is completed meanwhile is either found below or refused.
-            name = _logout_claim(logins.server, logout.tenant, logout.user)
+            name = _logout_claim_name(logins.server, logout.tenant, logout.user)
             claims, now = logins.claims or self._claims, time.time()
             await claims.replace_claim(name, repr(now), now + 2 * limits.LOGIN_S)
             users = [user for user in await logins.users() if logout.matches(user.principal)]
@@ -357,7 +357,7 @@ class UpstreamLogins:
         """Whether the user of a link was logged out after it was made."""
         claims, user = self._logins(link).claims or self._claims, link.user.principal
         for tenant, name in product((None, user.tenant), {None, user.user, user.name, user_name(user)}):
-            ended_at = await claims.find_claim(_logout_claim(link.server, tenant, name))
+            ended_at = await claims.find_claim(_logout_claim_name(link.server, tenant, name))
             if ended_at is not None and float(ended_at) >= link.made_at:
                 return True
         return False
@@ -368,7 +368,7 @@ class UpstreamLogins:
         if watch is not None:
             watch.cancel()
             await asyncio.wait([watch])
-        for logins in self._all():
+        for logins in self._list_server_logins():
             await logins.close_store()
 
     # -- parts -----------------------------------------------------------------------------
@@ -398,6 +398,6 @@ class UpstreamLogins:
             upstream.on_event(event, principal, facts)
 
 
-def _logout_claim(server: str, tenant: str | None, user: str | None) -> str:
-    """Return the name of the claim that notes the last logout; None: all tenants, or all users."""
+def _logout_claim_name(server: str, tenant: str | None, user: str | None) -> str:
+    """Return the name of the claim with the time of the last logout; None: all tenants, or all users."""
     return f"logout {msgspec.json.encode((server, tenant, user)).decode()}"

@@ -240,7 +240,7 @@ class OAuthAuthorizer:
             except TokenRequestRefused as error:
                 if await self._load():
                     return True
-                if (ended := _end(credentials, error.code)) is not None:
+                if (ended := _mark_ended(credentials, error.code)) is not None:
                     self._credentials = ended
                     await self._store.save(self._client.key(credentials.issuer), ended)
                 return False
@@ -366,10 +366,10 @@ def share_authorizer(
     return found
 
 
-def _end(credentials: Credentials, code: str) -> Credentials | None:
-    """Return the credentials after their refresh was refused with a code; None: they may be refreshed later."""
+def _mark_ended(credentials: Credentials, code: str) -> Credentials | None:
+    """Mark credentials as ended after a refresh was refused with an error code; None: they may be refreshed later."""
     registration = credentials.registration
-    # Some servers keep registrations in memory. A client that was registered by hand is corrected by hand.
+    # Some servers lose dynamic registrations at a restart. Only a person can correct a client registered by hand.
     if registration.source == "dynamic" and code in _UNKNOWN_CLIENT:
         registration = msgspec.structs.replace(registration, is_forgotten=True)
     elif code != "invalid_grant":

@@ -97,7 +97,7 @@ class CredentialStore(Protocol):
 
 
 def select_keys(keys: Iterable[CredentialKey], resource: str | None, principal: str | None) -> list[CredentialKey]:
-    """Return the keys of this resource and principal in order; None: of any."""
+    """Return the keys of a resource and principal, sorted; None matches all of them."""
     return [key for key in sorted(keys) if resource in (None, key.resource) and principal in (None, key.principal)]
 
 

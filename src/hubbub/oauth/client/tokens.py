@@ -103,7 +103,7 @@ class TokenEndpoint(msgspec.Struct, frozen=True, kw_only=True):
             self.dpop.nonce = response.dpop_nonce
         if response.is_success:
             return response, ErrorResponse()
-        return response, response.error.masked(all_fields, headers, self.registration.client_secret or "")
+        return response, response.error.mask_sent_values(all_fields, headers, self.registration.client_secret or "")
 
     def _authenticate(self, fields: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
         """Return headers and form with the authentication of the client."""

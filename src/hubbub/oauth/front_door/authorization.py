@@ -61,8 +61,8 @@ Handler: TypeAlias = "Callable[[AuthorizationFlow, HttpExchange], Awaitable[None
 logger = logging.getLogger("hubbub.oauth")
 
 
-def _serving(handler: Handler) -> Handler:
-    """Refuse requests of other sites, and show errors of a handler to the person."""
+def _wrap_handler(handler: Handler) -> Handler:
+    """Wrap a handler: refuse requests of other origins, and show errors as pages."""
 
     async def serve(flow: AuthorizationFlow, exchange: HttpExchange) -> None:
         try:
@@ -111,7 +111,7 @@ class AuthorizationFlow:
 
     # -- the request -----------------------------------------------------------------
 
-    @_serving
+    @_wrap_handler
     async def authorize(self, exchange: HttpExchange) -> None:
         """Serve the authorization endpoint: check the request, then have the person log in."""
         from hubbub.oauth.front_door.grants import RequestRefused, check_authorization_request
@@ -226,7 +226,7 @@ class AuthorizationFlow:
             return
         await redirect(exchange, url, headers)
 
-    @_serving
+    @_wrap_handler
     async def callback(self, exchange: HttpExchange) -> None:
         """Serve the redirect back from the identity provider."""
         assert self._provider is not None
@@ -282,7 +282,7 @@ class AuthorizationFlow:
         text = f"{error.message}." if is_account else text
         raise PageError(text, title="The login did not succeed", status=502, return_url=url)
 
-    @_serving
+    @_wrap_handler
     async def login(self, exchange: HttpExchange) -> None:
         """Serve the page that asks for an API key, and its form."""
         try:
@@ -353,7 +353,7 @@ class AuthorizationFlow:
             )
         return scopes
 
-    @_serving
+    @_wrap_handler
     async def show_consent(self, exchange: HttpExchange) -> None:
         """Serve the consent page."""
         from hubbub.oauth.front_door import store
@@ -384,7 +384,7 @@ class AuthorizationFlow:
         page = pages.consent_page(view, self._style_url)
         await respond_page(exchange, page, form_target=request.redirect_uri)
 
-    @_serving
+    @_wrap_handler
     async def decide(self, exchange: HttpExchange) -> None:
         """Serve the form of the consent page."""
         from hubbub.oauth.front_door import store
@@ -476,7 +476,7 @@ class AuthorizationFlow:
         return opened
 
     def _error_url(self, redirect_uri: str, state: str | None, error: str, description: str) -> str:
-        """Return where the browser takes an error to the client; the redirect URI was checked."""
+        """Return the URL that takes an error to the client. The redirect URI must have been checked."""
         answer = {"error": error, "error_description": description, **({"state": state} if state else {})}
         return add_parameters(redirect_uri, {**answer, "iss": self.config.issuer})
 

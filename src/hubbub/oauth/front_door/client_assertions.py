@@ -1,7 +1,7 @@
 """Clients that authenticate with a signed JWT (`private_key_jwt`, RFC 7523), whose documents name their public keys.
 
-An assertion may be sent again until it expires: it is of no use without a code and its verifier or a refresh token,
-which work once.
+An assertion may be sent again until it expires: it is useless without a code and its verifier or a refresh token, which
+work once.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from hubbub.security.jwks import FetchedKeys, KeysUnavailable, select_key
 from hubbub.security.rates import Rate
 from hubbub.security.token_claims import InvalidClaim, parse_claims, read_time
 
-_TYPES: Final = frozenset(("jwt", "client-authentication+jwt"))
+_JWT_TYPES: Final = frozenset(("jwt", "client-authentication+jwt"))
 _OK: Final = 200
 
 logger = logging.getLogger("hubbub.oauth")
 
 
 class ClientAssertions:
-    """Verifies assertions. The keys of clients are fetched when they are needed, and kept for a while."""
+    """Verifies client assertions. Key sets are fetched when they are needed, and cached."""
 
     def __init__(self, audiences: frozenset[str], rules: Callable[[], EgressRules], clock: Callable[[], float]) -> None:
-        """`audiences`: the names of this server, one of which `aud` must be."""
+        """`audiences`: the URLs of this server; `aud` must contain one of them."""
         self._audiences = audiences
         self._rules = rules
         self._clock = clock
@@ -46,7 +46,7 @@ class ClientAssertions:
         self._attempts = AttemptLimiter(Rate(limits.CLIENT_DOCUMENTS_PER_MINUTE, 60, "minute"), clock)
 
     async def authenticate(self, client: Client, assertion: str, address: str) -> Client:
-        """Return the client, now authenticated; as it was, if it does not authenticate in this way.
+        """Return the client marked as authenticated; unchanged if its method is not `private_key_jwt`.
 
         Raises:
             ServerUnavailable: its keys cannot be fetched at the moment.
@@ -57,13 +57,13 @@ class ClientAssertions:
         try:
             if len(assertion) > bounds.CREDENTIAL_BYTES:
                 raise InvalidJwt("it is too large")
-            signed = parse_jwt(assertion.encode("utf-8", "replace"), _TYPES)
+            signed = parse_jwt(assertion.encode("utf-8", "replace"), _JWT_TYPES)
             self._check(parse_claims(await self._verify(client, signed, address)), client.client_id)
         except (InvalidJwt, InvalidClaim) as error:
             logger.info("oauth_client_assertion_refused", extra={"client": client.client_id, "reason": str(error)})
             raise OAuthError(f"client_assertion is not accepted: {error}") from None
         except KeysUnavailable:
-            raise ServerUnavailable("The keys of the client cannot be fetched at the moment") from None
+            raise ServerUnavailable("The keys of the client cannot be fetched at the moment; try again later") from None
         return msgspec.structs.replace(client, is_authenticated=True)
 
     async def _verify(self, client: Client, signed: Any, address: str) -> bytes:
@@ -78,7 +78,9 @@ class ClientAssertions:
         keys = self._key_sets.get(url)
         if keys is None:
             if wait_s := self._attempts.wait_s(address):
-                raise ServerUnavailable("Too many keys of clients were requested", wait_s)
+                raise ServerUnavailable(
+                    "Too many client keys had to be fetched for this network address; try again later", wait_s
+                )
             self._attempts.add(address)
             keys = self._key_sets[url] = FetchedKeys(url, self._fetch, read_key_set, monotonic=self._clock)
         self._key_sets.move_to_end(url)

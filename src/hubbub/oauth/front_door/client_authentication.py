@@ -52,7 +52,7 @@ def read_client_credentials(exchange: HttpExchange, form: Parameters) -> ClientC
     if assertion and first(form, "client_assertion_type") != _ASSERTION_TYPE:
         raise OAuthError(f"client_assertion_type must be {_ASSERTION_TYPE}")
     if scheme.lower() != _BASIC:
-        return ClientCredentials(client_id or _peek_subject(assertion), secret, {}, assertion)
+        return ClientCredentials(client_id or _read_subject(assertion), secret, {}, assertion)
     try:
         text = base64.b64decode(value.strip(), validate=True).decode()
     except (binascii.Error, ValueError):
@@ -67,8 +67,8 @@ def read_client_credentials(exchange: HttpExchange, form: Parameters) -> ClientC
     return ClientCredentials(user, password, {"Authorization": f"Basic {base64.b64encode(pair).decode()}"})
 
 
-def _peek_subject(assertion: str) -> str:
-    """Return the client that an assertion is about, which may be left out of the form (RFC 7521 §4.2)."""
+def _read_subject(assertion: str) -> str:
+    """Return the subject of an unverified assertion, for forms without `client_id` (RFC 7521 §4.2)."""
     if not assertion:
         return ""
     try:

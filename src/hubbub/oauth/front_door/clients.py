@@ -17,7 +17,7 @@ from hubbub.protocol.host_origin import is_loopback
 GRANT_TYPES: Final = ("authorization_code", "refresh_token")
 AUTH_METHODS: Final = ("none", "client_secret_basic", "client_secret_post")
 PRIVATE_KEY_JWT: Final = "private_key_jwt"
-"""A method of clients with documents only."""
+"""An authentication method that only clients with documents can use."""
 _PRIVATE_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _REFUSED_SCHEMES: Final = frozenset(
     ("about", "blob", "chrome", "data", "file", "filesystem", "ftp", "javascript", "mailto", "vbscript", "view-source",
@@ -28,7 +28,7 @@ _BROWSER_SCHEMES: Final = frozenset(
      "microsoft-edge-http", "microsoft-edge-https", "opera-http", "opera-https", "touch-http", "touch-https",
      "x-safari-http", "x-safari-https")
 )  # fmt: skip
-"""A browser opens the web page in the rest of the URI, which would look like a program on the person's computer."""
+"""Browsers open the rest of such a URI as a web page, which the consent page would present as a local program."""
 _URI: Final = re.compile(r"[!-~]+")
 _BLANK_LETTERS: Final = frozenset("\u115f\u1160\u3164\uffa0")
 """Letters that are invisible."""

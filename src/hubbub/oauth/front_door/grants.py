@@ -68,7 +68,7 @@ class TokenContext(msgspec.Struct, frozen=True, kw_only=True):
     check_login: CheckLogin
     """Whether the API key that a person logged in with is still valid."""
     refresh_key: bytes
-    """With which the next refresh token is derived."""
+    """The key from which the next refresh token is derived."""
     now: float
     jkt: str = ""
     """The thumbprint of the key that the client proved to have; empty without DPoP."""

@@ -12,8 +12,8 @@ LOGIN_S: Final = 900.0
 """How long a person may take from the authorization request to the consent."""
 GRANT_IDLE_S: Final = 30 * 86_400.0
 """After this time without a refresh, the person has to log in again."""
-REPEATED_REFRESH_S: Final = 60.0
-"""For how long a refresh token that was replaced gets the same next token again, instead of ending its grant."""
+REFRESH_GRACE_S: Final = 60.0
+"""How long a replaced refresh token returns the same next token again, instead of ending its grant."""
 GRANT_MAX_S: Final = 180 * 86_400.0
 """After this time, the person has to log in again, even if the grant was used."""
 PROVIDER_CHECK_S: Final = 3600.0
@@ -82,9 +82,9 @@ CLIENT_DOCUMENTS: Final = 1000
 CLIENT_DOCUMENT_FETCHES: Final = 16
 """Documents that are fetched at the same time."""
 CLIENT_DOCUMENTS_PER_MINUTE: Final = 30
-"""Documents that one network address may cause to be fetched, and sets of keys."""
+"""Documents that one network address may cause to be fetched; the same number of key sets."""
 CLIENT_KEY_SETS: Final = 100
-"""Sets of keys of clients in the cache."""
+"""Cached key sets of clients."""
 CLIENT_ASSERTION_S: Final = 3600.0
 """How long the signed assertion of a client may be valid."""
 

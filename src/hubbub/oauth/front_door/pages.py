@@ -107,7 +107,7 @@ def consent_page(view: ConsentView, style_url: str) -> bytes:
     name = escape(view.client_name)
     account = escape(view.user) + (f" ({escape(view.tenant)})" if view.tenant else "")
     is_verified = bool(view.verified_host) or view.is_configured
-    # It precedes the name, which the app chooses, so that no name looks like it.
+    # The identity precedes the name, because the app chooses the name and could imitate an identity in it.
     if view.is_configured:
         identity, warning = "set up by the operator of this server", ""
     elif view.verified_host:

@@ -295,7 +295,7 @@ class Provider:
         response = await self._client(url).post_form(url, form, headers=headers)
         tokens = self._parse(response)
         if not response.is_success or tokens.error:
-            refusal = tokens.masked(form, headers, "" if secret is None else secret.reveal())
+            refusal = tokens.mask_sent_values(form, headers, "" if secret is None else secret.reveal())
             raise TokenRequestRefused(self._config.issuer, refusal.error, refusal.error_description)
         return tokens
 

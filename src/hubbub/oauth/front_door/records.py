@@ -79,8 +79,8 @@ class RefreshToken(msgspec.Struct, frozen=True):
         """Make the first token of a grant."""
         return cls(secrets.token_urlsafe(16), secrets.token_urlsafe(32))
 
-    def successor(self, key: bytes) -> RefreshToken:
-        """Return the token that replaces this one: always the same, which only the holders of the key can derive."""
+    def derive_next(self, key: bytes) -> RefreshToken:
+        """Derive the token that replaces this one. It is always the same, and only holders of the key can derive it."""
         digest = hmac.digest(key, str(self).encode("utf-8", "surrogatepass"), "sha256")
         return RefreshToken(self.handle, base64.urlsafe_b64encode(digest).rstrip(b"=").decode())
 

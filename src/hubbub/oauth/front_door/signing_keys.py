@@ -41,7 +41,7 @@ class SigningKeys:
         self._keys: dict[str, tuple[float, JwtSigningKey]] = {}
         self._verifying: list[VerifyingKey] = []
         self._read_at = float("-inf")
-        self._reading = asyncio.Lock()
+        self._load_lock = asyncio.Lock()
         self._foreign: set[str] = set()
         """Keys that another sealing key sealed, which were logged."""
         self.generation = 0
@@ -69,7 +69,7 @@ class SigningKeys:
         """Return the key that a token names; other processes may have made it since the last read."""
         found = select_key(self._verifying, kid, algorithm)
         if found is None:
-            async with self._reading:  # anyone can send many such tokens at once
+            async with self._load_lock:  # anyone can send many such tokens at once
                 if self._clock() - self._read_at >= _READ_INTERVAL_S:
                     await self.load()
             found = select_key(self._verifying, kid, algorithm)

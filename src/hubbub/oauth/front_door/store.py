@@ -166,10 +166,10 @@ def rotate_token(
 ) -> RefreshToken | None:
     """Replace a refresh token by the next one; None if it was used before, and then the grant has ended.
 
-    A token that was replaced a moment ago gets the same next one again: many clients refresh several times at once, or
-    repeat a request whose response was lost.
+    During the grace period, the same next token is returned again: many clients refresh concurrently, or repeat a
+    request whose response was lost.
     """
-    next_token = token.successor(key)
+    next_token = token.derive_next(key)
     max_age_s = grant.authorization.max_age_s
     idle_end, latest_end = int(now + limits.GRANT_IDLE_S), grants.c.created_at + int(max_age_s)
     statement = (
@@ -183,7 +183,7 @@ def rotate_token(
             grants.c.grant_id == grant.grant_id, grants.c.secret_hash == next_token.secret_hash
         )
         replaced_at = connection.execute(query).scalar()
-        if replaced_at is not None and now - replaced_at <= limits.REPEATED_REFRESH_S:
+        if replaced_at is not None and now - replaced_at <= limits.REFRESH_GRACE_S:
             return next_token
         end_grants(connection, [grant.grant_id], now)
         return None

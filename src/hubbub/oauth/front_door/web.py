@@ -23,7 +23,7 @@ _COOKIE_S: Final = 86_400
 _COOKIE_VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _FIELDS: Final = 64
 _REPEATABLE: Final = frozenset(("resource",))
-_LONG: Final = frozenset(("state", "code", "token", "client_assertion"))
+_LONG_PARAMETERS: Final = frozenset(("state", "code", "token", "client_assertion"))
 """Parameters that may be as long as the request."""
 _NO_STORE: Final = ((b"cache-control", b"no-store"), (b"pragma", b"no-cache"))
 _PAGE_HEADERS: Final[HeaderList] = (
@@ -67,7 +67,7 @@ def parse_parameters(text: str) -> dict[str, list[str]]:
     for name, values in found.items():
         if len(values) > 1 and name not in _REPEATABLE:
             raise BadParameters(f"The parameter {name[:40]!r} occurs twice")
-        if any(len(value) > limits.PARAMETER_CHARACTERS for value in values) and name not in _LONG:
+        if any(len(value) > limits.PARAMETER_CHARACTERS for value in values) and name not in _LONG_PARAMETERS:
             raise BadParameters(f"The parameter {name[:40]!r} is too long")
     # A parameter without a value counts as omitted: RFC 6749 §3.1.
     return {name: values for name, values in found.items() if any(values)}
@@ -98,7 +98,7 @@ async def read_form(exchange: HttpExchange) -> dict[str, list[str]]:
 
 
 def check_origin(exchange: HttpExchange, own_url: str) -> None:
-    """Refuse requests of pages of other sites, also of those that may call the server.
+    """Refuse requests of pages of other origins, even those in `allowed_origins`.
 
     They could read the forms of this browser and submit them. Links and redirects have no `Origin`.
 

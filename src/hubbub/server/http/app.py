@@ -183,7 +183,7 @@ def _plain_rule(tenants: TenantDirectory | None) -> AllowsPlain:
 
 
 def _operation_rule(server: Server, gate: Gate) -> Callable[[Principal], bool]:
-    """Who may see metrics and problems, which concern all callers.
+    """Return a function that decides who may see metrics and problems, which concern all callers.
 
     With tenants, only operators, who have none. With a policy, authenticated callers need the scope of operators.
     """

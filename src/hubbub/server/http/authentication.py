@@ -108,14 +108,14 @@ async def check_secrets(settings: OAuthSettings) -> None:
     """
     from hubbub.governance.secret_sources import SourceFailed, read_source
 
-    for name, source in _find_sources(settings):
+    for name, source in _find_secret_sources(settings):
         try:
             await read_source(source)
         except SourceFailed as error:
             raise SettingsError(f"{name} ({source.source_kind}) cannot be read: {error.message}") from None
 
 
-def _find_sources(settings: OAuthSettings) -> Iterator[tuple[str, SecretSource]]:
+def _find_secret_sources(settings: OAuthSettings) -> Iterator[tuple[str, SecretSource]]:
     if settings.provider is not None and settings.provider.client_secret is not None:
         yield "oauth.provider.client_secret", settings.provider.client_secret
     for index, issuer in enumerate(settings.issuers):

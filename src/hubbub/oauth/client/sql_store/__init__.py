@@ -264,7 +264,7 @@ class SqlCredentialStore:
         return await (await self._database()).write(claim)
 
     async def replace_claim(self, name: str, value: str, expires_at: float) -> None:
-        """Claim a name, whether or not there is a claim on it.
+        """Store a claim in place of the one on this name, if any.
 
         Raises: StoreFailed.
         """

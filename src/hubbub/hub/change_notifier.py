@@ -1,4 +1,4 @@
-"""Notifies the clients of a hub that something has changed, as far as the policy lets each of them know of it."""
+"""Notifies the clients of a hub of changed lists, resources and states, if the policy shows them what has changed."""
 
 from __future__ import annotations
 
@@ -23,55 +23,55 @@ if TYPE_CHECKING:
 LIST_CHANGES: Final = {"tools": TOOLS_CHANGED, "prompts": PROMPTS_CHANGED, "resources": RESOURCES_CHANGED}
 
 
-class ChangeNotices:
-    """The notifications of one hub."""
+class ChangeNotifier:
+    """Publishes the notifications of one hub at its fronts."""
 
     def __init__(self, hub: Gateway) -> None:
         self._hub = hub
         self._listed_servers: OrderedDict[tuple[str, Hashable], frozenset[str]] = OrderedDict()
-        """The servers of the items that a view has listed last to callers with the same lists; the oldest first."""
+        """The servers whose items a view last listed to a group of callers. The least recently used group is first."""
 
     def remember_listed(self, view: str, group: Hashable, servers: frozenset[str]) -> None:
-        """Remember of which servers these callers know items, to notify them even when the last one is removed."""
+        """Store which servers a group of callers has seen, to notify it even when a server removes its last item."""
         self._listed_servers[view, group] = servers
         self._listed_servers.move_to_end((view, group))
-        while len(self._listed_servers) > bounds.HUB_LISTED_GROUPS:
+        while len(self._listed_servers) > bounds.HUB_CALLER_GROUPS:
             self._listed_servers.popitem(last=False)
 
     def publish_all(self) -> None:
-        """Report that every list may have changed, because the config has."""
+        """Notify every client that its lists may have changed, because the settings have changed."""
         self._listed_servers.clear()
         for front in self._hub.fronts.values():
             for method in LIST_CHANGES.values():
                 front.broadcaster.publish(Notification(method))
 
     def publish_list(self, kind: str, server: str) -> None:
-        """Report that a server has changed its list of this kind."""
+        """Notify clients that a server has changed its list of this kind."""
         for front in self._hub.fronts.values():
             if front.has_server(server):
                 front.broadcaster.publish(Notification(LIST_CHANGES[kind]), self._knows_items(front, server))
 
     def publish_update(self, server: str, change: ChangeEvent) -> None:
-        """Report that a resource of a server has changed."""
+        """Notify subscribers that a resource of a server has changed."""
         governor, target = self._hub.governor, Target("resource", server, change.uri)
-        concerns = None if governor is None else lambda caller: governor.shows(caller.principal, target)
+        may_receive = None if governor is None else lambda caller: governor.shows(caller.principal, target)
         for uri in self._hub.subscriptions.client_uris(ResourceLocation(server, change.uri)):
             note = Notification(RESOURCE_UPDATED, UpdatedParams(uri), change.scope, change.principal)
             for front in self._hub.fronts.values():
                 if front.has_server(server):
-                    front.broadcaster.publish(note, concerns)
+                    front.broadcaster.publish(note, may_receive)
 
     def publish_status(self, server: str) -> None:
-        """Report that the state of a server has changed."""
+        """Notify subscribers of the status that the state of a server has changed."""
         note = Notification(RESOURCE_UPDATED, UpdatedParams(STATUS_URI))
         for front in self._hub.fronts.values():
             front.clear_pages()
             if front.has_server(server):
-                concerns = None if self._hub.governor is None else lambda caller, f=front: f.may_know(server, caller)
-                front.broadcaster.publish(note, concerns)
+                may_receive = None if self._hub.governor is None else lambda caller, f=front: f.may_know(server, caller)
+                front.broadcaster.publish(note, may_receive)
 
     def _knows_items(self, front: Front, server: str) -> Callable[[Caller], bool] | None:
-        """Whether a caller sees an item of a server, or did before its lists changed."""
+        """Return a function: whether a caller sees an item of a server, or saw one before its lists changed."""
         governor = self._hub.governor
         if governor is None:
             return None
