@@ -303,12 +303,12 @@ async def test_only_callers_who_see_a_server_are_notified_of_its_changes(tmp_pat
             async with asyncio.timeout(60):
                 hidden.tool(late)
                 assert (await seeing.message())["method"] == "notifications/tools/list_changed"
-                hub.front.hub.notices.publish_status(WORD)
+                hub.front.hub.notifier.publish_status(WORD)
                 assert (await seeing.message())["method"] == "notifications/resources/updated"
                 shelf.prompt(late)
                 for stream in (seeing, modern, legacy, plainly):
                     assert (await stream.message())["method"] == "notifications/prompts/list_changed"
-                hub.front.hub.notices.publish_status("shelf")
+                hub.front.hub.notifier.publish_status("shelf")
                 assert (await modern.message())["method"] == "notifications/resources/updated"
 
 

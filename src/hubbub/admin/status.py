@@ -52,7 +52,9 @@ def register(tools: AdminTools, gateway: Gateway, control: SessionControl) -> No
     async def status(context: Context) -> AdminStatus:
         """Report the servers of the hub, what each tenant uses, and current problems."""
         tenant = choose_tenant(context, None)
-        shown = [id for id in gateway.upstreams if tenant is None or gateway.main_front.may_know(id, context.caller)]
+        shown = [
+            id for id in gateway.upstreams if tenant is None or gateway.main_front.may_know_server(id, context.caller)
+        ]
         states = {id: gateway.upstreams[id].state for id in shown}
         problems = [f"{id}: {state.reason}" for id, state in states.items() if state.reason is not None]
         reload = gateway.reload_state

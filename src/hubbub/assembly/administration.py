@@ -74,7 +74,7 @@ def _governance_areas(hub: Gateway, setup: GovernorSetup) -> list[AdminArea]:
 
 
 def _known_servers(hub: Gateway, caller: Caller) -> frozenset[str]:
-    return frozenset({"", HUB_ID, *(id for id in hub.upstreams if hub.main_front.may_know(id, caller))})
+    return frozenset({"", HUB_ID, *(id for id in hub.upstreams if hub.main_front.may_know_server(id, caller))})
 
 
 async def _end_upstream_logins(hub: Gateway, user: str) -> None:

@@ -16,9 +16,9 @@ from hubbub import bounds
 from hubbub.errors import DefinitionError
 from hubbub.governance.decision import Target, TargetKind
 from hubbub.hub.config import BUILTIN_TOOLS, HUB_ID, HubConfig, UpstreamConfig
-from hubbub.hub.contests import Contest
 from hubbub.hub.known_names import NO_KNOWN_NAMES, UpstreamNames
 from hubbub.hub.names import Collision, Names, NameStyle, NamingRule, Offer, assign_names, uri_scheme
+from hubbub.hub.shared_names import SharedName
 from hubbub.hub.snapshot import Entry, Snapshot
 from hubbub.protocol.mcp_headers import header_parameters
 from hubbub.protocol.results import ToolAnnotations
@@ -127,7 +127,7 @@ class NamedItems(msgspec.Struct, frozen=True):
     callable: dict[str, Item] = {}
     ambiguous: dict[str, tuple[str, ...]] = {}
     collisions: tuple[Collision, ...] = ()
-    contests: dict[str, Contest] = {}
+    shared_names: dict[str, SharedName] = {}
     """By the names that several would have without the others."""
 
 
@@ -136,7 +136,7 @@ class UriItems(msgspec.Struct, frozen=True):
 
     listed: dict[str, Item] = {}
     collisions: tuple[Collision, ...] = ()
-    contests: dict[str, Contest] = {}
+    shared_names: dict[str, SharedName] = {}
 
 
 class ListedNames(msgspec.Struct, frozen=True):
@@ -258,20 +258,20 @@ def build_catalog(
 
 def _filter_names(part: NamedItems, shows: Callable[[Item], bool], may_exist: Callable[[Target], bool]) -> NamedItems:
     listed, callable = _filter_items(part.listed, shows), _filter_items(part.callable, shows)
-    contests = _filter_contests(part.contests, shows, may_exist)
-    return NamedItems(listed, callable, part.ambiguous, _filter_collisions(part.collisions, listed), contests)
+    shared_names = _filter_shared_names(part.shared_names, shows, may_exist)
+    return NamedItems(listed, callable, part.ambiguous, _filter_collisions(part.collisions, listed), shared_names)
 
 
 def _filter_uris(part: UriItems, shows: Callable[[Item], bool], may_exist: Callable[[Target], bool]) -> UriItems:
     listed = _filter_items(part.listed, shows)
-    contests = _filter_contests(part.contests, shows, may_exist)
-    return UriItems(listed, _filter_collisions(part.collisions, listed), contests)
+    shared_names = _filter_shared_names(part.shared_names, shows, may_exist)
+    return UriItems(listed, _filter_collisions(part.collisions, listed), shared_names)
 
 
-def _filter_contests(
-    contests: Mapping[str, Contest], shows: Callable[[Item], bool], may_exist: Callable[[Target], bool]
-) -> dict[str, Contest]:
-    return {name: contest.select(shows, may_exist) for name, contest in contests.items()}
+def _filter_shared_names(
+    shared_names: Mapping[str, SharedName], shows: Callable[[Item], bool], may_exist: Callable[[Target], bool]
+) -> dict[str, SharedName]:
+    return {name: shared.select(shows, may_exist) for name, shared in shared_names.items()}
 
 
 def _filter_items(items: Mapping[str, Item], shows: Callable[[Item], bool]) -> dict[str, Item]:
@@ -353,22 +353,22 @@ def _build_named_items(
         {name: others for name, others in names.ambiguous.items() if name not in callable_},
         names.collisions,
         {
-            name: _make_contest(kind, (*offers, assigned.get(name, offers[0])), items, names.keepers)
-            for name, offers in names.contested.items()
+            name: _make_shared_name(kind, (*offers, assigned.get(name, offers[0])), items, names.keepers)
+            for name, offers in names.shared_names.items()
             if all(offer.server != HUB_ID for offer in offers)  # the hub's own tools keep their names
         },
     )
 
 
-def _make_contest(
+def _make_shared_name(
     kind: TargetKind, offers: Sequence[Offer], items: Mapping[Offer, Item], keepers: Container[Offer]
-) -> Contest:
+) -> SharedName:
     """`offers`: what would have the name without the others, and last, what has it now."""
     members = offers[:-1]
     found = {offer: items[offer] for offer in members if offer in items}
     kept = tuple(item for offer, item in found.items() if offer in keepers)
     absent = (Target(kind, offer.server, offer.name) for offer in dict.fromkeys(offers) if offer not in found)
-    return Contest(tuple(found.values()), kept, tuple(absent))
+    return SharedName(tuple(found.values()), kept, tuple(absent))
 
 
 def _assign_schemes(config: HubConfig) -> dict[str, str]:
@@ -397,8 +397,8 @@ def _build_uri_items(kind: TargetKind, found: Iterable[OfferedEntry], schemes: M
         for uri, servers in owners.items()
         if len(servers) > 1
     )
-    contests: dict[str, Contest] = {}
+    shared_names: dict[str, SharedName] = {}
     for one in collisions:
         items = tuple(listed[name] for name in dict.fromkeys(one.listed))
-        contests[one.name] = Contest(items, items)
-    return UriItems(listed, collisions, contests)
+        shared_names[one.name] = SharedName(items, items)
+    return UriItems(listed, collisions, shared_names)

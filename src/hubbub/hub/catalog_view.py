@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from hubbub.hub.catalog import Catalog, Item, NamedItems, UriItems
-from hubbub.hub.contests import find_owners, use_owned_names
+from hubbub.hub.shared_names import find_owners, use_owned_names
 from hubbub.server.views import View
 from hubbub.settings.hub import ViewSettings
 

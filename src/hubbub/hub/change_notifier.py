@@ -67,7 +67,9 @@ class ChangeNotifier:
         for front in self._hub.fronts.values():
             front.clear_pages()
             if front.has_server(server):
-                may_receive = None if self._hub.governor is None else lambda caller, f=front: f.may_know(server, caller)
+                may_receive = (
+                    None if self._hub.governor is None else lambda caller, f=front: f.may_know_server(server, caller)
+                )
                 front.broadcaster.publish(note, may_receive)
 
     def _knows_items(self, front: Front, server: str) -> Callable[[Caller], bool] | None:

@@ -19,12 +19,12 @@ from hubbub.hub.builtin_tools import builtin_items, builtin_target, register_bui
 from hubbub.hub.catalog import Catalog, Item
 from hubbub.hub.catalog_view import CatalogView
 from hubbub.hub.config import CALL, CONNECT, SEARCH
-from hubbub.hub.contests import Contested, may_be_shown
 from hubbub.hub.list_entries import ListKind
 from hubbub.hub.list_pages import ListPages
 from hubbub.hub.local import LocalUpstream
 from hubbub.hub.methods import METHODS, call_by_name
 from hubbub.hub.resource_lookup import find_location, may_watch
+from hubbub.hub.shared_names import CatalogPart, may_show_unlisted
 from hubbub.hub.status import upstream_metrics
 from hubbub.hub.subscriptions import ResourceLocation
 from hubbub.hub.visible_items import HeldScopes, Shows, VisibleItems, show_all
@@ -126,7 +126,7 @@ class Front(Server, IdentifiesPeople):
             cached.popitem(last=False)
         visible = cached[group] = self._select_visible(catalog, held_scopes, principal)
         if principal is not None:
-            self.hub.notices.remember_listed(self.view_name, group, visible.catalog_view.offering_servers)
+            self.hub.notifier.remember_listed(self.view_name, group, visible.catalog_view.offering_servers)
         return visible
 
     def permits_resource(self, server: str, uri: str, caller: Caller | None) -> bool:
@@ -148,7 +148,7 @@ class Front(Server, IdentifiesPeople):
         shows: Shows = show_all
         if governor is not None and principal is not None:
             shows = partial(governor.shows, principal)
-            catalog = catalog.select(lambda item: shows(item.target), partial(may_be_shown, shows))
+            catalog = catalog.select(lambda item: shows(item.target), partial(may_show_unlisted, shows))
         shown = CatalogView(catalog, self.settings)
         pages = ListPages(partial(self._listed_items, shown=shown, shows=shows), self.hub.entry_meta)
         return VisibleItems(shown, pages, shows)
@@ -228,7 +228,7 @@ class Front(Server, IdentifiesPeople):
         shown = self.visible_to(caller).catalog_view
         return [id for id in self.hub.upstreams if self._sees_server(shown, id, caller)]
 
-    def may_know(self, server: str, caller: Caller) -> bool:
+    def may_know_server(self, server: str, caller: Caller) -> bool:
         """Whether this caller may know of a server, also of one that could not be reached yet and so offers nothing."""
         governor = self.hub.governor
         if governor is None or server in self.visible_servers(caller):
@@ -264,7 +264,7 @@ class Front(Server, IdentifiesPeople):
     def find_known_tool(self, name: str, caller: Caller) -> Item | None:
         """Find a tool by name among those that are known now; None if there is none that this caller may use."""
         view = self.view_for(caller)
-        item = self.find_contested(view.catalog.tools, name, caller)
+        item = self.find_shared_name(view.catalog.tools, name, caller)
         if item is not None:
             return item if view.shows_tool(item) else None
         item = view.find_tool(name)
@@ -273,7 +273,7 @@ class Front(Server, IdentifiesPeople):
     def find_known_prompt(self, name: str, caller: Caller) -> Item | None:
         """Find a prompt in the same way."""
         view = self.view_for(caller)
-        item = self.find_contested(view.catalog.prompts, name, caller)
+        item = self.find_shared_name(view.catalog.prompts, name, caller)
         if item is not None:
             return item if view.shows_prompt(item) else None
         item = view.find_prompt(name)
@@ -282,19 +282,19 @@ class Front(Server, IdentifiesPeople):
     def find_template(self, uri: str, caller: Caller) -> Item | None:
         """Find a resource template by its URI template."""
         view = self.view_for(caller)
-        item = self.find_contested(view.catalog.templates, uri, caller)
+        item = self.find_shared_name(view.catalog.templates, uri, caller)
         if item is not None:
             return item if view.shows_resource(item) else None
         item = view.templates.get(uri)
         return item if item is None or self.permits(item, caller) else None
 
-    def find_contested(self, part: Contested, name: str, caller: Caller | None) -> Item | None:
+    def find_shared_name(self, part: CatalogPart, name: str, caller: Caller | None) -> Item | None:
         """Find what a caller sees under a name that several servers have, if it may not see all of them."""
-        contest, governor = part.contests.get(name), self.hub.governor
-        if contest is None or governor is None or caller is None:
+        shared, governor = part.shared_names.get(name), self.hub.governor
+        if shared is None or governor is None or caller is None:
             return None
         shows = partial(governor.shows, caller.principal)
-        return contest.select(lambda item: shows(item.target), partial(may_be_shown, shows)).owner
+        return shared.select(lambda item: shows(item.target), partial(may_show_unlisted, shows)).owner
 
     async def find_tool(self, name: str, caller: Caller) -> Item:
         """Find a tool by name, after connecting to servers that were not tried yet.
@@ -307,7 +307,7 @@ class Front(Server, IdentifiesPeople):
             return item
         shown = self.visible_to(caller).catalog_view
         others = shown.alternatives(name, shown.catalog.tools)
-        if others and self._names_are_contested(others):
+        if others and self._may_report_collision(others):
             raise ToolNotFound(name, others, f"several servers have a tool of this name: call {' or '.join(others)}")
         available = list(self._listed_items("tools", shown, self.visible_to(caller).shows))
         raise ToolNotFound(name, available[: bounds.HUB_LISTED_TOOL_NAMES], self._describe_unreached())
@@ -326,13 +326,13 @@ class Front(Server, IdentifiesPeople):
             others = shown.alternatives(name, shown.catalog.prompts)
             hint = (
                 f"several servers have a prompt of this name: get {' or '.join(others)}"
-                if others and self._names_are_contested(others)
+                if others and self._may_report_collision(others)
                 else self._describe_unreached()
             )
             raise PromptNotFound(name, hint)
         return item
 
-    def _names_are_contested(self, others: list[str]) -> bool:
+    def _may_report_collision(self, others: list[str]) -> bool:
         """Whether a caller may read that several servers have a name: of one alone, it would learn of hidden ones."""
         return len(others) > 1 or self.hub.governor is None
 

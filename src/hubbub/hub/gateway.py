@@ -118,7 +118,7 @@ class Gateway:
         """The fronts of the named views."""
         for upstream in config.upstreams:
             self._add(self._make_upstream(upstream, config.hub))
-        self.subscriptions, self.notices = Subscriptions(self.upstreams, self._watched_uris), ChangeNotifier(self)
+        self.subscriptions, self.notifier = Subscriptions(self.upstreams, self._watched_uris), ChangeNotifier(self)
         for name in ("", *config.views):
             self._add_front(name)
 
@@ -252,20 +252,20 @@ class Gateway:
         if self.upstreams.get(upstream.id) is not upstream:
             return
         if change.kind == "resource":
-            self.notices.publish_update(upstream.id, change)
+            self.notifier.publish_update(upstream.id, change)
             return
         self._catalog = None
         if self.pinned is not None:
             _ = self.catalog  # so that a changed definition is reported at once
         if upstream.id not in self._awaited_ids:  # a request that waits for its lists will read them anyway
-            self.notices.publish_list(change.kind, upstream.id)
+            self.notifier.publish_list(change.kind, upstream.id)
 
     def _on_scope_end(self, scope: str) -> None:
         for upstream in self.upstreams.values():
             upstream.end_scope(scope)
 
     def _on_state_change(self, upstream: Upstream) -> None:
-        self.notices.publish_status(upstream.id)
+        self.notifier.publish_status(upstream.id)
 
     def _watched_uris(self) -> set[str]:
         return {uri for front in self.fronts.values() for uri in front.broadcaster.watched_uris()}
@@ -373,7 +373,7 @@ class Gateway:
             await view.close()
         for id in made:
             await self.subscriptions.resubscribe(id)
-        self.notices.publish_all()
+        self.notifier.publish_all()
         for upstream in gone:
             self._draining[upstream] = asyncio.get_running_loop().create_task(self._close_replaced(upstream))
 

@@ -63,7 +63,7 @@ class Names(msgspec.Struct, frozen=True):
     """The name of each without collisions and without the length limit."""
     keepers: frozenset[Offer] = frozenset()
     """Those that get no prefix."""
-    contested: dict[str, tuple[Offer, ...]] = {}
+    shared_names: dict[str, tuple[Offer, ...]] = {}
     """Names that several offers would have without the others; an offer without a name stands for a server's prefix."""
 
 
@@ -89,7 +89,7 @@ def assign_names(offers: Sequence[Offer], rules: Mapping[str, NamingRule], style
         groups.setdefault(style.apply(name), []).append(offer)
     assigned: dict[Offer, str] = {}
     prefixed: list[Offer] = []
-    foreign_prefixed = _find_foreign_prefixed(preferred, rules)
+    foreign_prefixed = _find_names_with_foreign_prefix(preferred, rules)
     for name, group in groups.items():
         if len(group) == 1 and group[0] not in foreign_prefixed:
             assigned[group[0]] = name
@@ -108,13 +108,13 @@ def assign_names(offers: Sequence[Offer], rules: Mapping[str, NamingRule], style
         taken.add(name)
     listed = {offer: assigned[offer] for offer in preferred if offer in assigned}
     names, ambiguous = _callable_names(listed, preferred, rules, style, foreign_prefixed)
-    contested: dict[str, tuple[Offer, ...]] = {}
+    shared_names: dict[str, tuple[Offer, ...]] = {}
     for name, group in groups.items():
         owners = dict.fromkeys(Offer(server, "") for offer in group for server in foreign_prefixed.get(offer, ()))
         if len(group) > 1 or owners:
-            contested[name] = (*group, *owners)
+            shared_names[name] = (*group, *owners)
     keepers = frozenset(offer for offer in preferred if _is_fixed(offer, rules))
-    return Names(listed, names, ambiguous, _collisions(groups, assigned), preferred, keepers, contested)
+    return Names(listed, names, ambiguous, _collisions(groups, assigned), preferred, keepers, shared_names)
 
 
 def prefixed_name(offer: Offer, rule: NamingRule) -> str:
@@ -158,11 +158,11 @@ def _is_fixed(offer: Offer, rules: Mapping[str, NamingRule]) -> bool:
 
 
 def _find_name_owner(group: list[Offer], rules: Mapping[str, NamingRule]) -> Offer | None:
-    """The offer that keeps a contested name: the first whose name is fixed, or None."""
+    """The offer that keeps a shared name: the first whose name is fixed, or None."""
     return next((offer for offer in group if _is_fixed(offer, rules)), None)
 
 
-def _find_foreign_prefixed(
+def _find_names_with_foreign_prefix(
     preferred: Mapping[Offer, str], rules: Mapping[str, NamingRule]
 ) -> dict[Offer, tuple[str, ...]]:
     """Offers whose name begins with another server's prefix, and these servers: `github__search` must always mean the

@@ -156,7 +156,7 @@ def _apply_lock(hub: Gateway, pinned: PinnedLists) -> None:
     hub.invalidate_catalog()
     _ = hub.catalog
     for kind, server in pinned.changes_since(before):
-        hub.notices.publish_list(kind, server)
+        hub.notifier.publish_list(kind, server)
     for front in hub.fronts.values():
         front.resource_updated(STATUS_URI)
 

@@ -20,7 +20,7 @@ def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLoca
     The policy has decided about the resource itself only if it is listed.
     """
     shown = front.view_for(caller)
-    item = front.find_contested(shown.catalog.resources, uri, caller)
+    item = front.find_shared_name(shown.catalog.resources, uri, caller)
     if item is None or not shown.shows_resource(item):
         item = shown.resources.get(uri)
     if item is not None and front.permits(item, caller):
@@ -33,7 +33,7 @@ def find_location(front: Front, uri: str, caller: Caller | None) -> ResourceLoca
         if item.name != item.upstream_name:
             if resolved is not None and resolved[0] == item.server:
                 upstream_uri = resolved[1]
-            elif front.find_contested(shown.catalog.templates, item.upstream_name, caller) is not item:
+            elif front.find_shared_name(shown.catalog.templates, item.upstream_name, caller) is not item:
                 continue
         if item.template.match(upstream_uri) is not None and front.permits(item, caller):
             return ResourceLocation(item.server, upstream_uri)

@@ -17,12 +17,12 @@ from hubbub.protocol.results import ToolAnnotations
 if TYPE_CHECKING:
     from hubbub.hub.catalog import Item
 
-_HARMLESS: Final = ToolAnnotations(
+_READ_ONLY_HINTS: Final = ToolAnnotations(
     read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
 )
 
 
-class Contest(NamedTuple):
+class SharedName(NamedTuple):
     """What has the same name or URI."""
 
     items: tuple[Item, ...]
@@ -32,10 +32,10 @@ class Contest(NamedTuple):
     """What else has it: of servers that were not reached yet, withheld until it is approved, with this name as its
     prefixed one, or (without a name) a server whose prefix the name has."""
 
-    def select(self, sees: Callable[[Item], bool], may_exist: Callable[[Target], bool]) -> Contest:
+    def select(self, sees: Callable[[Item], bool], may_exist: Callable[[Target], bool]) -> SharedName:
         """The part that a caller sees."""
         items, keepers = tuple(filter(sees, self.items)), tuple(filter(sees, self.keepers))
-        return Contest(items, keepers, tuple(filter(may_exist, self.absent)))
+        return SharedName(items, keepers, tuple(filter(may_exist, self.absent)))
 
     @property
     def owner(self) -> Item | None:
@@ -46,23 +46,23 @@ class Contest(NamedTuple):
         return None if any(target.name or target.server != owner.server for target in self.absent) else owner
 
 
-class Contested(Protocol):
+class CatalogPart(Protocol):
     """A part of a catalog."""
 
     @property
-    def contests(self) -> Mapping[str, Contest]: ...
+    def shared_names(self) -> Mapping[str, SharedName]: ...
 
 
-def may_be_shown(shows: Callable[[Target], bool], target: Target) -> bool:
+def may_show_unlisted(shows: Callable[[Target], bool], target: Target) -> bool:
     """Whether a policy may show what is not listed now: the hints of a tool are not known then."""
     if target.kind != "tool":
         return shows(target)
-    return shows(target) or shows(replace(target, annotations=_HARMLESS))
+    return shows(target) or shows(replace(target, annotations=_READ_ONLY_HINTS))
 
 
-def find_owners(part: Contested) -> dict[str, Item]:
-    """The items that have a contested name in this part of a catalog, by that name."""
-    return {name: owner for name, contest in part.contests.items() if (owner := contest.owner) is not None}
+def find_owners(part: CatalogPart) -> dict[str, Item]:
+    """The items that have a shared name in this part of a catalog, by that name."""
+    return {name: owner for name, shared in part.shared_names.items() if (owner := shared.owner) is not None}
 
 
 def use_owned_names(
@@ -71,7 +71,7 @@ def use_owned_names(
     shows: Callable[[Item], bool],
     descriptions: Mapping[str, str],
 ) -> dict[str, Item]:
-    """List the owners of contested names under these; `shows`: whether a view shows an item.
+    """List the owners of shared names under these; `shows`: whether a view shows an item.
 
     An item may have no other name than that: of two whose settings rule out prefixes, one is not listed.
     """
