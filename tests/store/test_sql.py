@@ -4,6 +4,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -136,6 +137,20 @@ async def test_writers_that_wait_for_a_locked_file_time_out_side_by_side(
     count = text("SELECT count(*) FROM numbers")
     assert await database.read(lambda connection: connection.execute(count).scalar()) == 1
     await database.close()
+
+
+async def test_a_new_file_that_another_process_writes_to_can_be_opened(
+    tmp_path: Path, schema: Schema, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "new.db"
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("CREATE TABLE other (id INTEGER)")
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO other VALUES (1)")
+        monkeypatch.setattr("time.sleep", lambda seconds: other.commit())  # it ends while we wait for it
+        database = await open_database(read_url(f"sqlite:///{path}"), schema)
+        assert not other.in_transaction
+        await database.close()
 
 
 def test_processes_that_start_at_the_same_time_create_the_tables_once(tmp_path: Path, schema: Schema) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -93,7 +94,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], T]
 
 _SCHEMES: Final = {"sqlite": "sqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
-
+_LOCK_POLL_S: Final = 0.01
 _OPTIONS: Final = {"sqlite": frozenset[str](), "postgresql+asyncpg": frozenset({"host", "port", "ssl", "sslmode"})}
 
 
@@ -295,7 +296,8 @@ def _sqlite_engine(url: URL, begin: str, *pragmas: str) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: object) -> None:
-        for pragma in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON", *pragmas):
+        _use_wal(connection)
+        for pragma in ("PRAGMA synchronous=FULL", "PRAGMA foreign_keys=ON", *pragmas):
             connection.execute(pragma)
 
     @event.listens_for(engine, "begin")
@@ -303,6 +305,23 @@ def _sqlite_engine(url: URL, begin: str, *pragmas: str) -> Engine:
         connection.exec_driver_sql(begin)  # The driver's own transactions start too late: others get in between.
 
     return engine
+
+
+def _use_wal(connection: sqlite3.Connection) -> None:
+    """Let readers and a writer work at the same time.
+
+    While another process uses a new file, SQLite refuses this at once, without waiting for the driver's timeout.
+    """
+    deadline = time.monotonic() + bounds.SQL_WAIT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return
 
 
 # -- PostgreSQL --------------------------------------------------------------------
