@@ -133,7 +133,7 @@ class HttpConnection(HeadReader, asyncio.Protocol):
             if self._refusal is None:
                 self.refuse(400, "malformed", f"Malformed HTTP request: {error}")
         except InvalidLine as error:
-            self.refuse(400, "malformed", str(error))
+            self.refuse(400, "malformed", error.message)
             return
         except _Refused:
             return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from hubbub.errors import HubbubError
 from hubbub.protocol.refusal import Refusal
 
 _END: Final = b"\r\n\r\n"
@@ -27,7 +28,7 @@ LONG_LENGTH: Final = Refusal(
 LONG_CHUNK_SIZE: Final = f"The size of a chunk has more than {MAX_LENGTH_DIGITS} digits; send it without leading zeros"
 
 
-class InvalidLine(Exception):
+class InvalidLine(HubbubError):
     """A line that llhttp accepts, but this server refuses. The text is sent to the caller."""
 
 
