@@ -210,13 +210,8 @@ class CallQuotas:
                 return _refuse(plan, now)
         for counter in plan:
             counter.order.move_to_end(counter)
-            times = counter.times
-            if len(times) < counter.amount:
-                times.append(now)
+            if counter.add(now, counter.amount):
                 counter.owner.times += 1
-            else:
-                times[counter.next] = now
-                counter.next = (counter.next + 1) % counter.amount
         return None
 
     @property
