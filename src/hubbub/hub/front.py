@@ -264,28 +264,30 @@ class Front(Server, IdentifiesPeople):
     def find_known_tool(self, name: str, caller: Caller) -> Item | None:
         """Find a tool by name among those that are known now; None if there is none that this caller may use."""
         view = self.view_for(caller)
-        item = self.find_shared_name(view.catalog.tools, name, caller)
-        if item is not None:
-            return item if view.shows_tool(item) else None
-        item = view.find_tool(name)
-        return item if item is None or self.permits(item, caller) else None
+        return self._find_known(view.catalog.tools, name, caller, view.find_tool, view.shows_tool)
 
     def find_known_prompt(self, name: str, caller: Caller) -> Item | None:
         """Find a prompt in the same way."""
         view = self.view_for(caller)
-        item = self.find_shared_name(view.catalog.prompts, name, caller)
-        if item is not None:
-            return item if view.shows_prompt(item) else None
-        item = view.find_prompt(name)
-        return item if item is None or self.permits(item, caller) else None
+        return self._find_known(view.catalog.prompts, name, caller, view.find_prompt, view.shows_prompt)
 
     def find_template(self, uri: str, caller: Caller) -> Item | None:
         """Find a resource template by its URI template."""
         view = self.view_for(caller)
-        item = self.find_shared_name(view.catalog.templates, uri, caller)
+        return self._find_known(view.catalog.templates, uri, caller, view.templates.get, view.shows_resource)
+
+    def _find_known(
+        self,
+        part: CatalogPart,
+        name: str,
+        caller: Caller,
+        find: Callable[[str], Item | None],
+        shows: Callable[[Item], bool],
+    ) -> Item | None:
+        item = self.find_shared_name(part, name, caller)
         if item is not None:
-            return item if view.shows_resource(item) else None
-        item = view.templates.get(uri)
+            return item if shows(item) else None
+        item = find(name)
         return item if item is None or self.permits(item, caller) else None
 
     def find_shared_name(self, part: CatalogPart, name: str, caller: Caller | None) -> Item | None:
